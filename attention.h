@@ -1,0 +1,43 @@
+/* attention - swap 4: causal attention over a KV cache, multi-head or grouped-query. */
+#pragma once
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/team.h"
+
+typedef enum { KV_F32, KV_F16, KV_Q8_0 } KvType;
+
+/* KvCache - keys (already rotated) and values of every layer and position.
+ * A row is one token's n_kv_heads * head_dim values of type `type`. */
+typedef struct {
+    KvType type;
+    int n_layers, n_ctx, n_kv_heads, head_dim;
+    size_t row_bytes;    /* one token, one layer, keys or values */
+    unsigned char *k, *v; /* [n_layers, n_kv_heads, n_ctx, head_dim] of type */
+} KvCache;
+
+/* kv_cache_take - lays the cache out in the arena (counting pass allowed). */
+void kv_cache_take(KvCache *c, Arena *a);
+size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_dim);
+
+/* kv_cache_write - stores n_tok rows of k and v at positions pos.. of a layer.
+ *   k, v [n_tok, n_kv_heads, head_dim] f32, row r at k + r * stride
+ * Each thread writes its own KV heads. No barrier. */
+void kv_cache_write(const Thread *t, KvCache *c, int layer, int pos, int n_tok, const float *k,
+                    const float *v, size_t stride);
+
+/* kv_cache_key, kv_cache_value - one position's [head_dim] values back as f32 (tests, verify). */
+void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);
+void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
+
+/* attention - out[n_tok, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v, causal.
+ *   q      [n_tok, n_heads, head_dim] f32 rotated queries; row r is position pos + r
+ *   cache  holds positions [0, pos + n_tok) of this layer
+ * Query head h reads KV head h / (n_heads / n_kv_heads): grouped-query attention, arXiv:2305.13245;
+ * n_kv_heads == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. Online softmax
+ * (arXiv:1805.02867): no [n_tok, n_ctx] score matrix is kept.
+ *   scratch attention_scratch_bytes() bytes shared by the team
+ * All threads call it; a barrier must come before (the cache is written) and after. */
+void attention(const Thread *t, float *out, const float *q, int n_tok, int n_heads,
+               const KvCache *cache, int layer, int pos, void *scratch);
+size_t attention_scratch_bytes(int n_heads, int head_dim, int n_batch, int n_threads);

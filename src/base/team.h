@@ -1,0 +1,31 @@
+/* team - the threads of one forward pass.
+ *
+ * The forward pass is written once and run by every thread of the team (SPMD): each op takes a
+ * `const Thread *t`, does its own share of the rows, and meets the others at team_barrier. OpenMP
+ * supplies the threads, and OpenBLAS (its OpenMP build) draws on the same pool. */
+#pragma once
+#include <stddef.h>
+
+typedef struct Team Team;
+
+typedef struct {
+    Team *team;
+    int id, n; /* 0 <= id < n */
+} Thread;
+
+/* team_open - a team of n >= 1 threads; NULL when out of memory. */
+Team *team_open(int n);
+void team_close(Team *team);
+int team_size(const Team *team);
+
+/* team_run - calls body(t, arg) on every thread of the team and returns when all have returned. */
+void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg);
+
+/* team_barrier - returns once every thread of the team has called it. Spins, then yields. */
+void team_barrier(const Thread *t);
+
+/* team_share - this thread's part [*from, *to) of n items, cut at multiples of `grain`. */
+void team_share(const Thread *t, size_t n, size_t grain, size_t *from, size_t *to);
+
+/* team_default_size - physical cores that this process may use (affinity mask, cgroup quota). */
+int team_default_size(void);

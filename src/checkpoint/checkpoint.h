@@ -1,0 +1,45 @@
+/* checkpoint - a model file, mapped: llama2.c .bin, GGUF, safetensors or a Hugging Face directory.
+ *
+ * Owns the mapping(s) and the few tensors that had to be converted (norms and biases to f32, GPT-2's
+ * transposed Conv1D). Everything else is read in place. */
+#pragma once
+#include "base/error.h"
+#include "io/file.h"
+#include "io/gguf.h"
+#include "model.h"
+
+typedef enum { FORMAT_LLAMA2C, FORMAT_GGUF, FORMAT_SAFETENSORS, FORMAT_HF_DIR } CheckpointFormat;
+
+/* One row of the tensor table: what every format is reduced to before it is bound. */
+typedef struct {
+    char name[64];   /* canonical: "tok_emb", "layers.3.wq", "final_norm", ... (names.c) */
+    Mat mat;         /* a vector has rows 1 */
+} Tensor;
+
+typedef struct {
+    CheckpointFormat format;
+    char *path;              /* as given */
+    char arch[32];           /* "llama", "mistral", "gpt2", "llama_swap" */
+    Config config;
+    int n_files;
+    File *files;             /* [n_files] mappings */
+    Gguf gguf;               /* parsed header when format is FORMAT_GGUF (the tokenizer reads it too) */
+    size_t n_tensors;
+    Tensor *tensors;         /* [n_tensors] */
+    void **owned;            /* converted tensors, config arrays; freed on close */
+    size_t n_owned;
+    int bos;                 /* -1: unknown */
+    int eos[16], n_eos;      /* all end tokens that config.json and generation_config.json name */
+    size_t params, weights_bytes; /* of the tensors the model uses */
+    Layer *layers;           /* [n_layers] that checkpoint_bind hands out */
+} Checkpoint;
+
+/* checkpoint_open - sniffs the format, reads the header and config, checks every size. */
+int checkpoint_open(Checkpoint *ck, const char *path, Error *e);
+
+/* checkpoint_bind - tensor table -> Config and Weights, every shape checked; nothing missing, nothing
+ * unknown that would change the maths. The Weights borrow from ck. */
+int checkpoint_bind(Checkpoint *ck, Config *config, Weights *weights, Error *e);
+
+void checkpoint_close(Checkpoint *ck);
+const char *checkpoint_format_name(CheckpointFormat f); /* "llama2c v0", "gguf", ... */

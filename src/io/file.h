@@ -1,0 +1,24 @@
+/* file - a whole file mapped read-only. */
+#pragma once
+#include <stddef.h>
+
+#include "base/error.h"
+
+typedef struct {
+    const unsigned char *data; /* [size]; NULL when size is 0 */
+    size_t size;               /* bytes */
+    const char *path;          /* owned; for messages */
+} File;
+
+/* file_map - maps path. Refuses what is no regular file, and an empty file, by name. */
+int file_map(File *f, const char *path, Error *e);
+
+/* file_read - the whole content of a regular file, a pipe, or standard input ("-"); *data is
+ * malloc'ed with a NUL after the last byte (not counted). */
+int file_read(char **data, size_t *size, const char *path, Error *e);
+
+void file_close(File *f);
+
+/* file_diagnose - what a file that is no model really is ("a Git LFS pointer", "an HTML page", "a
+ * PyTorch pickle (convert it with safetensors)", "text", ...), or NULL when there is nothing to say. */
+const char *file_diagnose(const File *f);

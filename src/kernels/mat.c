@@ -1,0 +1,65 @@
+#include "kernels/mat.h"
+
+#include <string.h>
+
+/* Data in a mapped file may be unaligned, so scalars are copied out before use. */
+static uint16_t u16_at(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
+
+static float f32_at(const void *p) {
+    float f;
+    memcpy(&f, p, sizeof f);
+    return f;
+}
+
+void mat_dequantize_row(float *out, const Mat *w, int r) {
+    const uint8_t *row = (const uint8_t *)w->data + (size_t)r * w->stride_bytes;
+    int n = w->cols;
+    switch (w->dtype) {
+    case DTYPE_F32: memcpy(out, row, (size_t)n * sizeof *out); break;
+    case DTYPE_F16:
+        for (int i = 0; i < n; i++) out[i] = f16_to_f32(u16_at(row + 2 * i));
+        break;
+    case DTYPE_BF16:
+        for (int i = 0; i < n; i++) out[i] = bf16_to_f32(u16_at(row + 2 * i));
+        break;
+    case DTYPE_Q8_0:
+        for (int b = 0; b < n / QK; b++, row += sizeof(BlockQ8_0)) {
+            float d = f16_to_f32(u16_at(row));
+            for (int i = 0; i < QK; i++) out[b * QK + i] = d * (float)(int8_t)row[2 + i];
+        }
+        break;
+    case DTYPE_Q4_0:
+        for (int b = 0; b < n / QK; b++, row += sizeof(BlockQ4_0)) {
+            float d = f16_to_f32(u16_at(row));
+            for (int i = 0; i < QK / 2; i++) {
+                out[b * QK + i] = d * (float)((row[2 + i] & 15) - 8);
+                out[b * QK + i + QK / 2] = d * (float)((row[2 + i] >> 4) - 8);
+            }
+        }
+        break;
+    case DTYPE_Q4_1:
+        for (int b = 0; b < n / QK; b++, row += sizeof(BlockQ4_1)) {
+            float d = f16_to_f32(u16_at(row)), m = f16_to_f32(u16_at(row + 2));
+            for (int i = 0; i < QK / 2; i++) {
+                out[b * QK + i] = d * (float)(row[4 + i] & 15) + m;
+                out[b * QK + i + QK / 2] = d * (float)(row[4 + i] >> 4) + m;
+            }
+        }
+        break;
+    case DTYPE_Q8_GROUP: {
+        const float *scale = w->scales + (size_t)r * (size_t)(n / w->group);
+        for (int i = 0; i < n; i++)
+            out[i] = f32_at(scale + i / w->group) * (float)(int8_t)row[i];
+        break;
+    }
+    case DTYPE_COUNT: break;
+    }
+}
+
+Mat mat_rows(const Mat *w, int from, int n) {
+    Mat part = *w;
+    part.rows = n;
+    part.data = (const char *)w->data + (size_t)from * w->stride_bytes;
+    if (w->scales) part.scales = w->scales + (size_t)from * (size_t)(w->cols / w->group);
+    return part;
+}

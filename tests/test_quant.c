@@ -1,0 +1,83 @@
+/* Conversions of f16 and bf16, exhaustive where that is possible; one block of each type by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <math.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/mat.h"
+
+static void f16_round_trips(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = f16_to_f32((uint16_t)h);
+        if (isnan(f)) {
+            assert_true(isnan(f16_to_f32(f32_to_f16(f))));
+        } else {
+            assert_int_equal(f32_to_f16(f), h);
+        }
+    }
+    assert_int_equal(f32_to_f16(65519.f), 0x7bff); /* largest that rounds down to 65504 */
+    assert_int_equal(f32_to_f16(65520.f), 0x7c00);
+    assert_int_equal(f32_to_f16(1.0f + 0x1p-11f), 0x3c00); /* half way: to even */
+    assert_int_equal(f32_to_f16(1.0f + 3 * 0x1p-11f), 0x3c02);
+}
+
+static void bf16_rounds_to_even(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = bf16_to_f32((uint16_t)h);
+        if (!isnan(f)) assert_int_equal(f32_to_bf16(f), h);
+    }
+    assert_int_equal(f32_to_bf16(1.0f + 0x1p-8f), 0x3f80);
+    assert_int_equal(f32_to_bf16(1.0f + 3 * 0x1p-8f), 0x3f82);
+    assert_true(isnan(bf16_to_f32(f32_to_bf16(NAN))));
+}
+
+static void blocks_by_hand(void **state) {
+    (void)state;
+    float out[QK];
+    BlockQ8_0 q8 = {f32_to_f16(0.5f), {0}};
+    for (int i = 0; i < QK; i++) q8.q[i] = (int8_t)(i * 8 - 128);
+    Mat w = {DTYPE_Q8_0, 1, QK, sizeof q8, &q8, NULL, 0};
+    mat_dequantize_row(out, &w, 0);
+    for (int i = 0; i < QK; i++) assert_true(out[i] == 0.5f * (float)(i * 8 - 128));
+
+    BlockQ4_0 q4 = {f32_to_f16(2.0f), {0}};
+    for (int i = 0; i < QK / 2; i++) q4.q[i] = (uint8_t)(i | (15 - i) << 4);
+    w = (Mat){DTYPE_Q4_0, 1, QK, sizeof q4, &q4, NULL, 0};
+    mat_dequantize_row(out, &w, 0);
+    for (int i = 0; i < QK / 2; i++) {
+        assert_true(out[i] == 2.0f * (float)(i - 8));
+        assert_true(out[i + QK / 2] == 2.0f * (float)(7 - i));
+    }
+
+    BlockQ4_1 q41 = {f32_to_f16(2.0f), f32_to_f16(-3.0f), {0}};
+    memcpy(q41.q, q4.q, sizeof q4.q);
+    w = (Mat){DTYPE_Q4_1, 1, QK, sizeof q41, &q41, NULL, 0};
+    mat_dequantize_row(out, &w, 0);
+    for (int i = 0; i < QK / 2; i++) {
+        assert_true(out[i] == 2.0f * (float)i - 3.0f);
+        assert_true(out[i + QK / 2] == 2.0f * (float)(15 - i) - 3.0f);
+    }
+
+    int8_t values[8] = {1, 2, 3, 4, -5, -6, -7, -128};
+    float scales[4] = {1, 10, 100, 1000};
+    w = (Mat){DTYPE_Q8_GROUP, 2, 4, 4, values, scales, 2};
+    mat_dequantize_row(out, &w, 1);
+    assert_true(out[0] == -500 && out[1] == -600 && out[2] == -7000 && out[3] == -128000);
+    Mat last = mat_rows(&w, 1, 1);
+    mat_dequantize_row(out, &last, 0);
+    assert_true(out[3] == -128000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f16_round_trips),
+        cmocka_unit_test(bf16_rounds_to_even),
+        cmocka_unit_test(blocks_by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+/* tokenizer - text to token ids and back, by the rules of the model's own vocabulary file. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "io/gguf.h"
+
+typedef struct Tokenizer Tokenizer;
+
+/* tokenizer_open - path is a sentencepiece .model, a llama2.c tokenizer.bin, a tokenizer.json, a .gguf,
+ * or a directory that holds tokenizer.json or tokenizer.model. NULL on failure. */
+Tokenizer *tokenizer_open(const char *path, Error *e);
+/* tokenizer_from_gguf - g must outlive the tokenizer. NULL on failure, or when the file has no
+ * vocabulary ("FILE: tokenizer.ggml.model: expected a vocabulary, found none"). */
+Tokenizer *tokenizer_from_gguf(const Gguf *g, Error *e);
+void tokenizer_close(Tokenizer *t);
+
+int tokenizer_vocab_size(const Tokenizer *t);
+int tokenizer_bos(const Tokenizer *t);          /* -1: none */
+bool tokenizer_adds_bos(const Tokenizer *t);    /* what the model's own files say encode() does */
+int tokenizer_eos(const Tokenizer *t, int ids[16]); /* every end token it names (eos, eot, <|im_end|>...); count */
+const char *tokenizer_kind(const Tokenizer *t); /* "sentencepiece", "llama2.c", "spm-bpe", "byte-bpe" */
+/* tokenizer_chat_template - the Jinja text the files carry, or NULL. */
+const char *tokenizer_chat_template(const Tokenizer *t);
+/* tokenizer_find - id of the piece with exactly this content (special tokens included), or -1. */
+int tokenizer_find(const Tokenizer *t, const char *piece);
+
+enum {
+    TOKENIZE_BOS = 1,     /* put BOS first where the model's own files say so (tokenizer_adds_bos) */
+    TOKENIZE_SPECIAL = 2, /* text of special tokens becomes their ids, as Hugging Face's encode does */
+};
+
+/* tokenizer_encode - *ids is malloc'ed, *n its count. The text may hold any bytes, NUL too. */
+int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsigned flags, int **ids,
+                     int *n, Error *e);
+
+/* tokenizer_piece - the piece as the vocabulary shows it ("▁the", "Ġthe", "<0x0A>"); for --json. */
+const char *tokenizer_piece(const Tokenizer *t, int id, size_t *n_bytes);
+
+/* tokenizer_decode - the raw bytes that id adds to the text after prev (-1: at the start); control tokens
+ * add none. Returns the length; *bytes stays valid until the next call on this thread's buffer `buf`. */
+size_t tokenizer_decode(const Tokenizer *t, int prev, int id, const char **bytes, char buf[8]);
