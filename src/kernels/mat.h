@@ -11,7 +11,11 @@ typedef struct {
     int group;            /* values under one scale for DTYPE_Q8_GROUP, else 0 */
 } Mat;
 
-/* mat_dequantize_row - out[cols] = row r in f32. The specification of every type. */
+/* mat_dequantize - out[n] = values [from, from + n) of row r in f32; `from` and `n` are multiples of the
+ * type's block_values. The specification of every type. */
+void mat_dequantize(float *out, const Mat *w, int r, int from, int n);
+
+/* mat_dequantize_row - out[cols] = row r. */
 void mat_dequantize_row(float *out, const Mat *w, int r);
 
 /* mat_rows - the sub-matrix of rows [from, from + n); shares the data. */
