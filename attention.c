@@ -6,7 +6,8 @@
 #include "kernels/quant.h"
 
 static size_t kv_row_bytes(KvType type, size_t n) {
-    static const DType dtype[] = {[KV_F32] = DTYPE_F32, [KV_F16] = DTYPE_F16, [KV_Q8_0] = DTYPE_Q8_0};
+    static const DType dtype[] = {
+        [KV_F32] = DTYPE_F32, [KV_F16] = DTYPE_F16, [KV_Q8_0] = DTYPE_Q8_0};
     return dtype_row_bytes(dtype[type], n);
 }
 
@@ -17,7 +18,8 @@ size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_di
 void kv_cache_take(KvCache *c, Arena *a) {
     c->row_bytes = kv_row_bytes(c->type, (size_t)c->head_dim);
     size_t rows;
-    if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, (size_t)c->n_ctx)) a->overflow = true;
+    if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, (size_t)c->n_ctx))
+        a->overflow = true;
     c->k = arena_take(a, rows, c->row_bytes);
     c->v = arena_take(a, rows, c->row_bytes);
 }
@@ -94,7 +96,8 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
         const float *query = q + at;
         float *sum = out + at;
 
-        /* Online softmax: the running maximum, the running sum of weights, and their average of v. */
+        /* Online softmax: the running maximum, the running sum of weights, and their average of v.
+         */
         float max = -INFINITY, total = 0;
         memset(sum, 0, (size_t)d * sizeof *sum);
         for (int p = 0; p <= pos + r; p++) {

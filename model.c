@@ -7,7 +7,8 @@ void model_init(Model *m, const Config *config, const Weights *weights) {
     m->weights = *weights;
 }
 
-/* ---- State: one arena, laid out by the same code that counts it ------------------------------- */
+/* ---- State: one arena, laid out by the same code that counts it -------------------------------
+ */
 
 static int max_int(int a, int b) { return a > b ? a : b; }
 
@@ -41,7 +42,8 @@ static void state_take(State *s, const Config *c, Arena *a) {
     s->logits = arena_take(a, (size_t)c->vocab_size, sizeof(float));
     int widest = max_int(max_int(c->dim, c->hidden_dim), c->n_heads * c->head_dim);
     s->act = arena_take(a, act_bytes(n, (size_t)widest), 1);
-    size_t scratch = attention_scratch_bytes(c->n_heads, c->head_dim, s->options.n_batch, s->options.n_threads);
+    size_t scratch =
+        attention_scratch_bytes(c->n_heads, c->head_dim, s->options.n_batch, s->options.n_threads);
     s->attn_scratch = arena_take(a, scratch, 1);
 }
 
@@ -70,17 +72,19 @@ void state_close(State *s) {
     *s = (State){0};
 }
 
-/* Dynamic NTK and LongRoPE turn with the length of the whole sequence; every other rule needs the table
- * once. Keys that are cached keep the rotation they were given, as in transformers. */
+/* Dynamic NTK and LongRoPE turn with the length of the whole sequence; every other rule needs the
+ * table once. Keys that are cached keep the rotation they were given, as in transformers. */
 static void state_reach(State *s, const Config *c, int seq_len) {
     if (c->pos != POS_ROPE) return;
-    bool moves = c->rope.scaling == ROPE_SCALING_DYNAMIC || c->rope.scaling == ROPE_SCALING_LONGROPE;
+    bool moves =
+        c->rope.scaling == ROPE_SCALING_DYNAMIC || c->rope.scaling == ROPE_SCALING_LONGROPE;
     if (s->rope_seq_len && (!moves || seq_len == s->rope_seq_len)) return;
     rope_table_fill(&s->rope, &c->rope, seq_len);
     s->rope_seq_len = seq_len;
 }
 
-/* ---- The forward pass, run by every thread of the team ---------------------------------------- */
+/* ---- The forward pass, run by every thread of the team ----------------------------------------
+ */
 
 typedef struct {
     const Model *m;
@@ -89,8 +93,10 @@ typedef struct {
     int n, pos;
 } Pass;
 
-/* watch - shows an intermediate to the tap, if there is one: x [p->n, cols]. Also a barrier then. */
-static void watch(const Thread *t, const Pass *p, const char *name, int layer, const float *x, int cols) {
+/* watch - shows an intermediate to the tap, if there is one: x [p->n, cols]. Also a barrier then.
+ */
+static void watch(const Thread *t, const Pass *p, const char *name, int layer, const float *x,
+                  int cols) {
     if (!p->s->tap) return;
     team_barrier(t);
     if (t->id == 0) p->s->tap(p->s->tap_arg, name, layer, x, p->n, cols, (size_t)cols, p->pos);
@@ -121,7 +127,8 @@ static void norm_rows(const Thread *t, const Pass *p, const float *weight, const
     team_barrier(t);
 }
 
-/* add_bias - y[n, cols] += bias, if there is one. The rows are shared out; a barrier comes before. */
+/* add_bias - y[n, cols] += bias, if there is one. The rows are shared out; a barrier comes before.
+ */
 static void add_bias(const Thread *t, float *y, const float *bias, int n, int cols) {
     if (!bias) return;
     for (int r = t->id; r < n; r += t->n)
@@ -132,7 +139,8 @@ static void add_bias(const Thread *t, float *y, const float *bias, int n, int co
 static void add_to_residual(const Thread *t, const Pass *p, const float *y) {
     int dim = p->m->config.dim;
     for (int r = t->id; r < p->n; r += t->n)
-        for (int i = 0; i < dim; i++) p->s->x[(size_t)r * (size_t)dim + (size_t)i] += y[(size_t)r * (size_t)dim + (size_t)i];
+        for (int i = 0; i < dim; i++)
+            p->s->x[(size_t)r * (size_t)dim + (size_t)i] += y[(size_t)r * (size_t)dim + (size_t)i];
     team_barrier(t);
 }
 
@@ -160,8 +168,10 @@ static void attention_block(const Thread *t, const Pass *p, int layer) {
 
     if (c->pos == POS_ROPE) { /* swap 3: q and k are turned, v never */
         for (int r = t->id; r < n; r += t->n) {
-            rope_apply(s->q + (size_t)r * (size_t)q_dim, 1, c->n_heads, q_dim, &s->rope, p->pos + r);
-            rope_apply(s->k + (size_t)r * (size_t)kv_dim, 1, c->n_kv_heads, kv_dim, &s->rope, p->pos + r);
+            rope_apply(s->q + (size_t)r * (size_t)q_dim, 1, c->n_heads, q_dim, &s->rope,
+                       p->pos + r);
+            rope_apply(s->k + (size_t)r * (size_t)kv_dim, 1, c->n_kv_heads, kv_dim, &s->rope,
+                       p->pos + r);
         }
         watch(t, p, "q_rot", layer, s->q, q_dim);
         watch(t, p, "k_rot", layer, s->k, kv_dim);
@@ -169,7 +179,8 @@ static void attention_block(const Thread *t, const Pass *p, int layer) {
     team_barrier(t);
     kv_cache_write(t, &s->cache, layer, p->pos, n, s->k, s->v, (size_t)kv_dim);
     team_barrier(t);
-    attention(t, s->att, s->q, n, c->n_heads, &s->cache, layer, p->pos, s->attn_scratch); /* swap 4 */
+    attention(t, s->att, s->q, n, c->n_heads, &s->cache, layer, p->pos,
+              s->attn_scratch); /* swap 4 */
     team_barrier(t);
 
     a = (Act){.x = s->att, .n = n, .dim = q_dim, .q = s->act};
@@ -256,7 +267,8 @@ const float *model_logits(const Model *m, State *s, int row) {
     team_run(s->team, head, &h);
     if (s->tap) {
         s->tap(s->tap_arg, "final_norm", -1, s->xn, 1, m->config.dim, (size_t)m->config.dim, row);
-        s->tap(s->tap_arg, "logits", -1, s->logits, 1, m->config.vocab_size, (size_t)m->config.vocab_size, row);
+        s->tap(s->tap_arg, "logits", -1, s->logits, 1, m->config.vocab_size,
+               (size_t)m->config.vocab_size, row);
     }
     return s->logits;
 }

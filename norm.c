@@ -13,7 +13,8 @@ void rmsnorm(float *y, const float *x, const float *weight, int dim, float eps) 
     for (int i = 0; i < dim; i++) y[i] = weight[i] * (x[i] * scale);
 }
 
-void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim, float eps) {
+void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim,
+               float eps) {
     double mean = 0, variance = 0;
 #pragma omp simd reduction(+ : mean)
     for (int i = 0; i < dim; i++) mean += (double)x[i];

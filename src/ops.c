@@ -8,9 +8,7 @@ size_t act_bytes(size_t n, size_t dim) {
     return 0;
 }
 
-void act_prepare(const Thread *t, Act *a, const Mat *w) {
-    (void)t, (void)a, (void)w;
-}
+void act_prepare(const Thread *t, Act *a, const Mat *w) { (void)t, (void)a, (void)w; }
 
 /* matmul, the specification: each weight row is dequantized to f32 in pieces and multiplied with
  * every row of activations. */

@@ -1,4 +1,5 @@
-/* Conversions of f16 and bf16, exhaustive where that is possible; one block of each type by hand. */
+/* Conversions of f16 and bf16, exhaustive where that is possible; one block of each type by hand.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,0 +1,165 @@
+#include "rope.h"
+
+#include <math.h>
+
+/* ---- The rotation ------------------------------------------------------------------------------ */
+
+/* One pair turned by an angle: the 2 x 2 rotation matrix, or (a + ib) * exp(i * angle). */
+static inline void turn(float *a, float *b, float cosine, float sine) {
+    float x = *a, y = *b;
+    *a = x * cosine - y * sine;
+    *b = x * sine + y * cosine;
+}
+
+void rope_apply(float *x, int n_tok, int n_heads, int stride, const RopeTable *t, int pos) {
+    int pairs = t->rotary_dim / 2;
+    for (int r = 0; r < n_tok; r++) {
+        const float *cosine = t->cos + (long)(pos + r) * pairs;
+        const float *sine = t->sin + (long)(pos + r) * pairs;
+        for (int h = 0; h < n_heads; h++) {
+            float *head = x + (long)r * stride + (long)h * t->head_dim;
+            if (t->pairing == ROPE_HALF) {
+#pragma omp simd
+                for (int i = 0; i < pairs; i++)
+                    turn(&head[i], &head[i + pairs], cosine[i], sine[i]);
+            } else {
+#pragma omp simd
+                for (int i = 0; i < pairs; i++)
+                    turn(&head[2 * i], &head[2 * i + 1], cosine[i], sine[i]);
+            }
+        }
+    }
+}
+
+/* ---- The frequencies: one function for each scaling rule -------------------------------------- */
+
+/* theta^(-2i / d): pair 0 turns one radian a token, the last one hardly at all. */
+static double plain_freq(double theta, int i, int d) { return pow(theta, -2.0 * i / d); }
+
+/* Dynamic NTK: once the text is longer than the model was made for, a larger base. */
+static double dynamic_theta(const RopeConfig *c, int seq_len) {
+    int d = c->rotary_dim;
+    if (seq_len <= c->original_ctx || d <= 2) return c->theta;
+    double stretch = c->factor * seq_len / c->original_ctx - (c->factor - 1);
+    return c->theta * pow(stretch, (double)d / (d - 2));
+}
+
+/* Llama 3.1: long wavelengths are divided by the factor, short ones kept, a straight line between. */
+static double llama3_freq(const RopeConfig *c, double freq) {
+    double wavelength = 2 * M_PI / freq;
+    if (wavelength < c->original_ctx / c->high_freq_factor) return freq;
+    if (wavelength > c->original_ctx / c->low_freq_factor) return freq / c->factor;
+    double keep = (c->original_ctx / wavelength - c->low_freq_factor) /
+                  (c->high_freq_factor - c->low_freq_factor);
+    return (1 - keep) * freq / c->factor + keep * freq;
+}
+
+/* YaRN, equation 17 onwards: the pair that turns `rotations` times over the original context. */
+static double yarn_pair(const RopeConfig *c, double rotations) {
+    return c->rotary_dim * log(c->original_ctx / (rotations * 2 * M_PI)) / (2 * log(c->theta));
+}
+
+/* YaRN: pairs that turn often are kept, those that turn rarely divided by the factor. */
+static double yarn_freq(const RopeConfig *c, int i, double freq) {
+    double low = yarn_pair(c, c->beta_fast), high = yarn_pair(c, c->beta_slow);
+    if (c->truncate) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = fmax(low, 0);
+    high = fmin(high, c->rotary_dim - 1);
+    if (low == high) high += 0.001;
+    double interpolate = fmin(fmax((i - low) / (high - low), 0), 1);
+    return freq / c->factor * interpolate + freq * (1 - interpolate);
+}
+
+static double yarn_mscale(double factor, double mscale) {
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+/* What cos and sin are multiplied with, so that attention keeps its sharpness over a longer context. */
+static double attention_factor_of(const RopeConfig *c) {
+    if (c->attention_factor > 0) return c->attention_factor;
+    if (c->scaling == ROPE_SCALING_YARN) {
+        if (c->mscale != 0 && c->mscale_all_dim != 0)
+            return yarn_mscale(c->factor, c->mscale) / yarn_mscale(c->factor, c->mscale_all_dim);
+        return yarn_mscale(c->factor, 1);
+    }
+    if (c->scaling == ROPE_SCALING_LONGROPE && c->factor > 1)
+        return sqrt(1 + log(c->factor) / log(c->original_ctx));
+    return 1;
+}
+
+void rope_inv_freq(double *inv_freq, double *attention_factor, const RopeConfig *c, int seq_len) {
+    double theta = c->scaling == ROPE_SCALING_DYNAMIC ? dynamic_theta(c, seq_len) : c->theta;
+    const float *long_or_short = seq_len > c->original_ctx ? c->long_factor : c->short_factor;
+    for (int i = 0; i < c->rotary_dim / 2; i++) {
+        double freq = plain_freq(theta, i, c->rotary_dim);
+        switch (c->scaling) {
+        case ROPE_SCALING_NONE:
+        case ROPE_SCALING_DYNAMIC: break;
+        case ROPE_SCALING_LINEAR: freq /= c->factor; break;
+        case ROPE_SCALING_LLAMA3: freq = llama3_freq(c, freq); break;
+        case ROPE_SCALING_YARN: freq = yarn_freq(c, i, freq); break;
+        case ROPE_SCALING_LONGROPE: freq /= (double)long_or_short[i]; break;
+        }
+        if (c->freq_factors) freq /= (double)c->freq_factors[i];
+        inv_freq[i] = freq;
+    }
+    *attention_factor = attention_factor_of(c);
+}
+
+void rope_table_fill(RopeTable *t, const RopeConfig *config, int seq_len) {
+    double inv_freq[ROPE_MAX_PAIRS], scale;
+    int pairs = t->rotary_dim / 2;
+    rope_inv_freq(inv_freq, &scale, config, seq_len);
+    for (int pos = 0; pos < t->n_ctx; pos++) {
+        for (int i = 0; i < pairs; i++) {
+            double angle = pos * inv_freq[i]; /* not a running sum: exact at any position */
+            t->cos[(long)pos * pairs + i] = (float)(cos(angle) * scale);
+            t->sin[(long)pos * pairs + i] = (float)(sin(angle) * scale);
+        }
+    }
+}
+
+/* ---- What makes no sense is refused ------------------------------------------------------------ */
+
+int rope_check(const RopeConfig *c, int head_dim, const char *what, Error *e) {
+    if (head_dim % 2)
+        return fail(e, "%s: head_dim: expected an even number, found %d", what, head_dim);
+    if (c->rotary_dim < 2 || c->rotary_dim % 2 || c->rotary_dim > head_dim)
+        return fail(e, "%s: rotary dimension: expected an even number from 2 to head_dim %d, found %d", what,
+                    head_dim, c->rotary_dim);
+    if (c->rotary_dim / 2 > ROPE_MAX_PAIRS)
+        return fail(e, "%s: rotary dimension: expected at most %d, found %d", what, 2 * ROPE_MAX_PAIRS,
+                    c->rotary_dim);
+    if (!isfinite(c->theta) || c->theta <= 0)
+        return fail(e, "%s: rope_theta: expected a positive number, found %g", what, c->theta);
+    if (c->scaling == ROPE_SCALING_NONE) return 0;
+    if (c->scaling != ROPE_SCALING_LONGROPE && !(isfinite(c->factor) && c->factor >= 1))
+        return fail(e, "%s: rope factor: expected a number from 1, found %g", what, c->factor);
+    if (c->scaling != ROPE_SCALING_LINEAR && c->original_ctx < 1)
+        return fail(e, "%s: rope original context: expected at least 1, found %d", what, c->original_ctx);
+    if (!isfinite(c->attention_factor) || c->attention_factor < 0)
+        return fail(e, "%s: rope attention_factor: expected a positive number, found %g", what,
+                    c->attention_factor);
+    switch (c->scaling) {
+    case ROPE_SCALING_LLAMA3:
+        if (!(c->low_freq_factor > 0) || !(c->high_freq_factor > c->low_freq_factor))
+            return fail(e, "%s: llama3 rope: expected 0 < low_freq_factor < high_freq_factor, found %g and %g",
+                        what, c->low_freq_factor, c->high_freq_factor);
+        break;
+    case ROPE_SCALING_YARN:
+        if (!(c->beta_slow > 0) || !(c->beta_fast > 0))
+            return fail(e, "%s: yarn rope: expected beta_fast and beta_slow above 0, found %g and %g", what,
+                        c->beta_fast, c->beta_slow);
+        if (c->theta == 1) return fail(e, "%s: rope_theta: expected other than 1 with yarn, found 1", what);
+        break;
+    case ROPE_SCALING_LONGROPE:
+        if (!c->short_factor || !c->long_factor)
+            return fail(e, "%s: longrope: expected short_factor and long_factor, found none", what);
+        break;
+    default: break;
+    }
+    return 0;
+}

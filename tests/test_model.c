@@ -1,0 +1,280 @@
+/* The forward pass against itself: however a text is cut into batches and over threads, and
+ * whichever of the four switches are thrown, the same text gives the same logits. (Against
+ * transformers: test_fixtures.) */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <malloc.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+#include <cmocka.h> /* last: it makes fail a macro */
+
+enum {
+    DIM = 24,
+    HIDDEN = 40,
+    LAYERS = 2,
+    HEADS = 4,
+    HEAD_DIM = 8,
+    VOCAB = 50,
+    CTX = 40,
+    TOKENS = 33
+};
+
+static uint64_t seed = 1;
+static float random_unit(void) { /* uniform in [-1, 1), splitmix64 */
+    uint64_t z = seed += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (float)(int32_t)(z >> 32) * 0x1p-31f;
+}
+
+static float *vector(int n, float mean, float spread) {
+    float *x = malloc((size_t)n * sizeof *x);
+    for (int i = 0; i < n; i++) x[i] = mean + spread * random_unit();
+    return x;
+}
+
+static Mat matrix(int rows, int cols) {
+    float *data = vector(rows * cols, 0, 2 / sqrtf((float)cols));
+    return (Mat){DTYPE_F32, rows, cols, (size_t)cols * sizeof *data, data, NULL, 0};
+}
+
+typedef struct {
+    Config config;
+    Weights weights;
+    Model model;
+} Fixture;
+
+static void model_make(Fixture *f, int switches, int n_kv_heads) {
+    seed = 1 + (uint64_t)switches;
+    Config *c = &f->config;
+    *c = (Config){
+        .dim = DIM,
+        .hidden_dim = HIDDEN,
+        .n_layers = LAYERS,
+        .n_heads = HEADS,
+        .n_kv_heads = n_kv_heads,
+        .head_dim = HEAD_DIM,
+        .vocab_size = VOCAB,
+        .n_ctx = CTX,
+        .norm = switches & 1 ? NORM_RMSNORM : NORM_LAYERNORM,
+        .ffn = switches & 2 ? FFN_SWIGLU : FFN_GELU,
+        .pos = switches & 4 ? POS_ROPE : POS_LEARNED,
+        .rope = {.theta = 10000, .rotary_dim = HEAD_DIM, .pairing = ROPE_HALF, .factor = 1},
+        .norm_eps = 1e-5f};
+    Weights *w = &f->weights;
+    *w = (Weights){.tok_emb = matrix(VOCAB, DIM),
+                   .pos_emb = matrix(CTX, DIM),
+                   .lm_head = matrix(VOCAB, DIM),
+                   .final_norm = vector(DIM, 1, 0.3f),
+                   .final_norm_bias = vector(DIM, 0, 0.3f),
+                   .layers = calloc(LAYERS, sizeof(Layer))};
+    int q_dim = HEADS * HEAD_DIM, kv_dim = n_kv_heads * HEAD_DIM;
+    for (int i = 0; i < LAYERS; i++)
+        w->layers[i] = (Layer){.attn_norm = vector(DIM, 1, 0.3f),
+                               .attn_norm_bias = vector(DIM, 0, 0.3f),
+                               .wq = matrix(q_dim, DIM),
+                               .wk = matrix(kv_dim, DIM),
+                               .wv = matrix(kv_dim, DIM),
+                               .wo = matrix(DIM, q_dim),
+                               .bq = vector(q_dim, 0, 0.3f),
+                               .bk = vector(kv_dim, 0, 0.3f),
+                               .bv = vector(kv_dim, 0, 0.3f),
+                               .bo = vector(DIM, 0, 0.3f),
+                               .ffn_norm = vector(DIM, 1, 0.3f),
+                               .ffn_norm_bias = vector(DIM, 0, 0.3f),
+                               .w_gate = matrix(HIDDEN, DIM),
+                               .w_up = matrix(HIDDEN, DIM),
+                               .w_down = matrix(DIM, HIDDEN),
+                               .b_gate = vector(HIDDEN, 0, 0.3f),
+                               .b_up = vector(HIDDEN, 0, 0.3f),
+                               .b_down = vector(DIM, 0, 0.3f)};
+    model_init(&f->model, c, w);
+}
+
+static void model_free(Fixture *f) {
+    const void *all[] = {f->weights.tok_emb.data, f->weights.pos_emb.data, f->weights.lm_head.data,
+                         f->weights.final_norm, f->weights.final_norm_bias};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free((void *)(uintptr_t)all[i]);
+    for (int i = 0; i < LAYERS; i++) {
+        const Layer *l = &f->weights.layers[i];
+        const void *of_layer[] = {l->attn_norm,   l->attn_norm_bias,
+                                  l->wq.data,     l->wk.data,
+                                  l->wv.data,     l->wo.data,
+                                  l->bq,          l->bk,
+                                  l->bv,          l->bo,
+                                  l->ffn_norm,    l->ffn_norm_bias,
+                                  l->w_gate.data, l->w_up.data,
+                                  l->w_down.data, l->b_gate,
+                                  l->b_up,        l->b_down};
+        for (size_t j = 0; j < sizeof of_layer / sizeof *of_layer; j++)
+            free((void *)(uintptr_t)of_layer[j]);
+    }
+    free(f->weights.layers);
+}
+
+/* Runs the text in pieces of `piece` tokens and keeps every position's logits. */
+static void run(float *logits, const Fixture *f, StateOptions options, int piece) {
+    State s;
+    Error e = {0};
+    assert_int_equal(state_init(&s, &f->model, &options, &e), 0);
+    int tokens[TOKENS];
+    for (int i = 0; i < TOKENS; i++) tokens[i] = (i * 7 + 3) % VOCAB;
+    for (int pos = 0; pos < TOKENS; pos += piece) {
+        int n = TOKENS - pos < piece ? TOKENS - pos : piece;
+        model_forward(&f->model, &s, tokens + pos, n, pos);
+        for (int r = 0; r < n; r++) {
+            const float *row = model_logits(&f->model, &s, r);
+            memcpy(logits + (pos + r) * VOCAB, row, VOCAB * sizeof *row);
+        }
+    }
+    state_close(&s);
+}
+
+static float distance(const float *a, const float *b) {
+    float max = 0;
+    for (int i = 0; i < TOKENS * VOCAB; i++)
+        max = fmaxf(max, isfinite(a[i]) ? fabsf(a[i] - b[i]) : INFINITY);
+    return max;
+}
+
+static void pieces_and_threads_do_not_matter(void **state) {
+    (void)state;
+    static float whole[TOKENS * VOCAB], other[TOKENS * VOCAB];
+    for (int switches = 0; switches < 8; switches++) {
+        for (int n_kv_heads = 1; n_kv_heads <= HEADS; n_kv_heads *= 2) {
+            Fixture f;
+            model_make(&f, switches, n_kv_heads);
+            StateOptions options = {
+                .n_ctx = CTX, .n_batch = TOKENS, .n_threads = 1, .kv_type = KV_F32};
+            run(whole, &f, options, TOKENS);
+            run(other, &f, options, 1);
+            assert_true(distance(whole, other) < 1e-4f);
+            run(other, &f, options, 7);
+            assert_true(distance(whole, other) < 1e-4f);
+            options.n_threads = 3;
+            run(other, &f, options, TOKENS);
+            assert_true(distance(whole, other) < 1e-4f);
+            run(other, &f, options, 1);
+            assert_true(distance(whole, other) < 1e-4f);
+            options.kv_type = KV_F16;
+            run(other, &f, options, 5);
+            assert_true(distance(whole, other) < 2e-2f); /* 11 bits of mantissa in k and v */
+            model_free(&f);
+        }
+    }
+}
+
+/* A model without RoPE cannot see a jump in positions of its keys; with RoPE or wpe it must. */
+static void positions_matter(void **state) {
+    (void)state;
+    for (int switches = 0; switches < 8; switches += 4) {
+        Fixture f;
+        model_make(&f, switches, 2);
+        StateOptions options = {.n_ctx = CTX, .n_batch = 4, .n_threads = 1, .kv_type = KV_F32};
+        State s;
+        Error e = {0};
+        assert_int_equal(state_init(&s, &f.model, &options, &e), 0);
+        int tokens[4] = {1, 2, 1, 2}, swapped[4] = {2, 1, 1, 2};
+        float first[VOCAB];
+        model_forward(&f.model, &s, tokens, 4, 0);
+        memcpy(first, model_logits(&f.model, &s, 3), sizeof first);
+        model_forward(&f.model, &s, swapped, 4, 0);
+        const float *second = model_logits(&f.model, &s, 3);
+        float max = 0;
+        for (int i = 0; i < VOCAB; i++) max = fmaxf(max, fabsf(first[i] - second[i]));
+        assert_true(max > 1e-2f);
+        state_close(&s);
+        model_free(&f);
+    }
+}
+
+static void forward_allocates_nothing(void **state) {
+    (void)state;
+    Fixture f;
+    model_make(&f, 7, 2);
+    StateOptions options = {.n_ctx = CTX, .n_batch = 8, .n_threads = 1, .kv_type = KV_F32};
+    State s;
+    Error e = {0};
+    assert_int_equal(state_init(&s, &f.model, &options, &e), 0);
+    int tokens[CTX] = {0};
+    model_forward(&f.model, &s, tokens, 8, 0); /* anything that is made on first use is made here */
+    model_logits(&f.model, &s, 7);
+    struct mallinfo2 before = mallinfo2();
+    for (int pos = 8; pos < CTX; pos++) {
+        model_forward(&f.model, &s, tokens, 1, pos);
+        model_logits(&f.model, &s, 0);
+    }
+    struct mallinfo2 after = mallinfo2();
+    assert_int_equal(after.uordblks, before.uordblks);
+    assert_int_equal(after.hblkhd, before.hblkhd);
+    state_close(&s);
+    model_free(&f);
+}
+
+static int seen_rows[64], n_seen;
+static const char *seen_name[64];
+static void note(void *arg, const char *name, int layer, const float *x, int rows, int cols,
+                 size_t stride, int pos) {
+    (void)arg, (void)layer, (void)x, (void)cols, (void)stride, (void)pos;
+    if (n_seen == 64) return;
+    seen_name[n_seen] = name;
+    seen_rows[n_seen++] = rows;
+}
+
+static void tap_sees_every_step(void **state) {
+    (void)state;
+    static const char *expected[] = {"attn_norm", "q",        "k",        "v",       "q_rot",
+                                     "k_rot",     "attn_out", "ffn_norm", "ffn_out", "out"};
+    Fixture f;
+    model_make(&f, 7, 2);
+    StateOptions options = {.n_ctx = CTX, .n_batch = 8, .n_threads = 2, .kv_type = KV_F32};
+    State s;
+    Error e = {0};
+    assert_int_equal(state_init(&s, &f.model, &options, &e), 0);
+    s.tap = note;
+    n_seen = 0;
+    int tokens[3] = {1, 2, 3};
+    model_forward(&f.model, &s, tokens, 3, 0);
+    model_logits(&f.model, &s, 2);
+    assert_int_equal(n_seen, 1 + 10 * LAYERS + 2);
+    assert_string_equal(seen_name[0], "embed");
+    for (int i = 0; i < 10 * LAYERS; i++) {
+        assert_string_equal(seen_name[1 + i], expected[i % 10]);
+        assert_int_equal(seen_rows[1 + i], 3);
+    }
+    assert_string_equal(seen_name[n_seen - 2], "final_norm");
+    assert_string_equal(seen_name[n_seen - 1], "logits");
+    state_close(&s);
+    model_free(&f);
+}
+
+static void too_large_is_refused(void **state) {
+    (void)state;
+    Fixture f;
+    model_make(&f, 7, 2);
+    f.model.config.n_layers = f.model.config.n_kv_heads = 1 << 20;
+    f.model.config.head_dim = 1 << 20;
+    StateOptions options = {.n_ctx = 1 << 30, .n_batch = 8, .n_threads = 1, .kv_type = KV_F32};
+    State s;
+    Error e = {0};
+    assert_int_equal(state_init(&s, &f.model, &options, &e), -1);
+    assert_non_null(strstr(e.text, "memory"));
+    model_free(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_and_threads_do_not_matter),
+        cmocka_unit_test(positions_matter),
+        cmocka_unit_test(forward_allocates_nothing),
+        cmocka_unit_test(tap_sees_every_step),
+        cmocka_unit_test(too_large_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
