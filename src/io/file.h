@@ -1,6 +1,8 @@
 /* file - a whole file mapped read-only. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 

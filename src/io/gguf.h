@@ -18,6 +18,15 @@ typedef enum {
     GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64, GGUF_TYPE_COUNT
 } GgufType;
 
+/* A tensor type of ggml, known by its size whether or not we can compute with it. */
+typedef struct {
+    int number;
+    const char *name;            /* "Q4_K" */
+    int block_values, block_bytes;
+} GgmlType;
+
+const GgmlType *ggml_type(uint32_t number); /* NULL: no such type (or one that was removed) */
+
 typedef struct {
     Str key;
     GgufType type;

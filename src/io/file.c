@@ -1,0 +1,122 @@
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int file_map(File *f, const char *path, Error *e) {
+    *f = (File){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC), status = -1;
+    struct stat st;
+    if (fd < 0) return fail(e, "%s: file: expected to open it, found %s", path, strerror(errno));
+    if (fstat(fd, &st) != 0) {
+        fail(e, "%s: file: expected its size, found %s", path, strerror(errno));
+        goto done;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        fail(e, "%s: file: expected a regular file, found %s", path,
+             S_ISDIR(st.st_mode) ? "a directory" : "something else");
+        goto done;
+    }
+    if (st.st_size == 0) {
+        fail(e, "%s: size: expected a model or tokenizer, found an empty file", path);
+        goto done;
+    }
+    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        fail(e, "%s: mapping: expected %lld bytes, found %s", path, (long long)st.st_size,
+             strerror(errno));
+        goto done;
+    }
+    char *copy = strdup(path);
+    if (!copy) {
+        munmap(data, (size_t)st.st_size);
+        fail(e, "%s: memory: expected some, found none", path);
+        goto done;
+    }
+    *f = (File){.data = data, .size = (size_t)st.st_size, .path = copy};
+    status = 0;
+done:
+    close(fd);
+    return status;
+}
+
+int file_read(char **data, size_t *size, const char *path, Error *e) {
+    bool standard_input = strcmp(path, "-") == 0;
+    *data = NULL;
+    *size = 0;
+    int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), status = -1;
+    if (fd < 0) return fail(e, "%s: file: expected to open it, found %s", path, strerror(errno));
+    for (size_t room = 0;;) {
+        if (*size + 1 >= room) {
+            room = room ? 2 * room : 1 << 16;
+            char *larger = realloc(*data, room);
+            if (!larger) {
+                fail(e, "%s: memory: expected %zu bytes, found less", path, room);
+                goto done;
+            }
+            *data = larger;
+        }
+        ssize_t n = read(fd, *data + *size, room - *size - 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            fail(e, "%s: file: expected to read it, found %s", path, strerror(errno));
+            goto done;
+        }
+        if (n == 0) break;
+        *size += (size_t)n;
+    }
+    (*data)[*size] = 0;
+    status = 0;
+done:
+    if (status) {
+        free(*data);
+        *data = NULL;
+    }
+    if (!standard_input) close(fd);
+    return status;
+}
+
+void file_close(File *f) {
+    if (f->data) munmap((void *)(uintptr_t)f->data, f->size);
+    free((char *)(uintptr_t)f->path);
+    *f = (File){0};
+}
+
+static bool begins(const File *f, const char *text, size_t n) {
+    return f->size >= n && memcmp(f->data, text, n) == 0;
+}
+
+const char *file_diagnose(const File *f) {
+    static const struct {
+        const char *start;
+        size_t n;
+        const char *is;
+    } known[] = {
+        {"version https://git-lfs", 23, "a Git LFS pointer, not the file itself (run: git lfs pull)"},
+        {"<!DOCTYPE", 9, "an HTML page (a download that went wrong)"},
+        {"<!doctype", 9, "an HTML page (a download that went wrong)"},
+        {"<html", 5, "an HTML page (a download that went wrong)"},
+        {"PK\x03\x04", 4,
+         "a ZIP archive or PyTorch pickle (convert it: save_pretrained(..., safe_serialization=True))"},
+        {"\x80\x02", 2,
+         "a PyTorch pickle (convert it: save_pretrained(..., safe_serialization=True))"},
+        {"\x1f\x8b", 2, "a gzip archive"},
+        {"ggml", 4, "an old GGML file (before GGUF)"},
+        {"lmgg", 4, "an old GGML file (before GGUF)"},
+        {"tjgg", 4, "an old GGJT file (before GGUF)"},
+        {"FUGG", 4, "a big-endian GGUF file"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(f, known[i].start, known[i].n)) return known[i].is;
+    size_t look = f->size < 256 ? f->size : 256, printable = 0;
+    for (size_t i = 0; i < look; i++)
+        printable += f->data[i] >= ' ' ? f->data[i] < 127 : f->data[i] == '\n' || f->data[i] == '\t' ||
+                                                                  f->data[i] == '\r';
+    return look && printable == look ? "a text file" : NULL;
+}

@@ -1,0 +1,99 @@
+#include "io/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/file.h"
+#include "io/text.h"
+
+static int compare_keys(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A key given twice has no meaning that two readers agree on. Recursion is bounded by cJSON's own
+ * nesting limit (CJSON_NESTING_LIMIT, 1000). */
+static int check_keys(const cJSON *node, const char *what, Error *e) {
+    size_t n = 0;
+    for (const cJSON *child = node->child; child; child = child->next) {
+        if ((cJSON_IsObject(child) || cJSON_IsArray(child)) && check_keys(child, what, e)) return -1;
+        n++;
+    }
+    if (!cJSON_IsObject(node) || n < 2) return 0;
+    const char **keys = malloc(n * sizeof *keys), **next = keys;
+    if (!keys) return fail(e, "%s: memory: expected some, found none", what);
+    for (const cJSON *child = node->child; child; child = child->next) *next++ = child->string;
+    qsort(keys, n, sizeof *keys, compare_keys);
+    int status = 0;
+    for (size_t i = 1; i < n && !status; i++)
+        if (strcmp(keys[i - 1], keys[i]) == 0)
+            status = fail(e, "%s: key \"%.60s\": expected once, found twice", what, keys[i]);
+    free(keys);
+    return status;
+}
+
+cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
+    size_t bad;
+    if (!utf8_valid(text, size, &bad)) {
+        fail(e, "%s: JSON: expected UTF-8, found byte 0x%02x at %zu", what, (unsigned char)text[bad], bad);
+        return NULL;
+    }
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    if (!root) {
+        fail(e, "%s: JSON: expected a value, found an error at byte %zu of %zu", what,
+             end ? (size_t)(end - text) : 0, size);
+        return NULL;
+    }
+    while (end < text + size && strchr(" \t\r\n", *end) && *end) end++;
+    if (end < text + size) {
+        fail(e, "%s: JSON: expected its end, found more at byte %zu", what, (size_t)(end - text));
+    } else if (check_keys(root, what, e) == 0) {
+        return root;
+    }
+    cJSON_Delete(root);
+    return NULL;
+}
+
+cJSON *json_read(const char *path, Error *e) {
+    char *text;
+    size_t size;
+    if (file_read(&text, &size, path, e)) return NULL;
+    cJSON *root = json_parse(text, size, path, e);
+    free(text);
+    return root;
+}
+
+static const cJSON *item(const cJSON *object, const char *key) {
+    const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, key);
+    return found && cJSON_IsNull(found) ? NULL : found;
+}
+
+int json_number(double *out, const cJSON *object, const char *key, const char *what, Error *e) {
+    const cJSON *found = item(object, key);
+    if (!found) return 0;
+    if (!cJSON_IsNumber(found) || !isfinite(found->valuedouble))
+        return fail(e, "%s: %s: expected a number, found something else", what, key);
+    *out = found->valuedouble;
+    return 0;
+}
+
+int json_int(int *out, const cJSON *object, const char *key, int min, int max, const char *what,
+             Error *e) {
+    double x = *out;
+    if (!item(object, key)) return 0;
+    if (json_number(&x, object, key, what, e)) return -1;
+    if (x != floor(x) || x < min || x > max)
+        return fail(e, "%s: %s: expected an integer from %d to %d, found %.15g", what, key, min, max, x);
+    *out = (int)x;
+    return 0;
+}
+
+int json_bool(bool *out, const cJSON *object, const char *key, const char *what, Error *e) {
+    const cJSON *found = item(object, key);
+    if (!found) return 0;
+    if (!cJSON_IsBool(found))
+        return fail(e, "%s: %s: expected true or false, found something else", what, key);
+    *out = cJSON_IsTrue(found);
+    return 0;
+}
