@@ -10,10 +10,40 @@
 
 typedef enum { FORMAT_LLAMA2C, FORMAT_GGUF, FORMAT_SAFETENSORS, FORMAT_HF_DIR } CheckpointFormat;
 
+/* Field - a place in Weights or Layer that a tensor of a file can fill (rows of the table in names.c). */
+typedef enum {
+    FIELD_TOK_EMB,
+    FIELD_POS_EMB,
+    FIELD_FINAL_NORM,
+    FIELD_FINAL_NORM_BIAS,
+    FIELD_LM_HEAD,
+    FIELD_ATTN_NORM, /* from here on: one for each layer */
+    FIELD_ATTN_NORM_BIAS,
+    FIELD_WQ,
+    FIELD_WK,
+    FIELD_WV,
+    FIELD_WO,
+    FIELD_BQ,
+    FIELD_BK,
+    FIELD_BV,
+    FIELD_BO,
+    FIELD_FFN_NORM,
+    FIELD_FFN_NORM_BIAS,
+    FIELD_W_GATE,
+    FIELD_W_UP,
+    FIELD_W_DOWN,
+    FIELD_B_GATE,
+    FIELD_B_UP,
+    FIELD_B_DOWN,
+    FIELD_COUNT
+} Field;
+
 /* One row of the tensor table: what every format is reduced to before it is bound. */
 typedef struct {
-    char name[64];   /* canonical: "tok_emb", "layers.3.wq", "final_norm", ... (names.c) */
-    Mat mat;         /* a vector has rows 1 */
+    Field field;
+    int layer;       /* -1: of no layer */
+    char name[80];   /* as in the file, for messages */
+    Mat mat;         /* a vector has one row */
 } Tensor;
 
 typedef struct {
@@ -24,10 +54,11 @@ typedef struct {
     int n_files;
     File *files;             /* [n_files] mappings */
     Gguf gguf;               /* parsed header when format is FORMAT_GGUF (the tokenizer reads it too) */
-    size_t n_tensors;
+    size_t n_tensors, tensors_room;
     Tensor *tensors;         /* [n_tensors] */
     void **owned;            /* converted tensors, config arrays; freed on close */
     size_t n_owned;
+    int version;             /* of llama2.c and GGUF files */
     int bos;                 /* -1: unknown */
     int eos[16], n_eos;      /* all end tokens that config.json and generation_config.json name */
     size_t params, weights_bytes; /* of the tensors the model uses */

@@ -98,12 +98,14 @@ const char *file_diagnose(const File *f) {
         size_t n;
         const char *is;
     } known[] = {
-        {"version https://git-lfs", 23, "a Git LFS pointer, not the file itself (run: git lfs pull)"},
+        {"version https://git-lfs", 23,
+         "a Git LFS pointer, not the file itself (run: git lfs pull)"},
         {"<!DOCTYPE", 9, "an HTML page (a download that went wrong)"},
         {"<!doctype", 9, "an HTML page (a download that went wrong)"},
         {"<html", 5, "an HTML page (a download that went wrong)"},
         {"PK\x03\x04", 4,
-         "a ZIP archive or PyTorch pickle (convert it: save_pretrained(..., safe_serialization=True))"},
+         "a ZIP archive or PyTorch pickle (convert it: save_pretrained(..., "
+         "safe_serialization=True))"},
         {"\x80\x02", 2,
          "a PyTorch pickle (convert it: save_pretrained(..., safe_serialization=True))"},
         {"\x1f\x8b", 2, "a gzip archive"},
@@ -116,7 +118,8 @@ const char *file_diagnose(const File *f) {
         if (begins(f, known[i].start, known[i].n)) return known[i].is;
     size_t look = f->size < 256 ? f->size : 256, printable = 0;
     for (size_t i = 0; i < look; i++)
-        printable += f->data[i] >= ' ' ? f->data[i] < 127 : f->data[i] == '\n' || f->data[i] == '\t' ||
-                                                                  f->data[i] == '\r';
+        printable += f->data[i] >= ' '
+                         ? f->data[i] < 127
+                         : f->data[i] == '\n' || f->data[i] == '\t' || f->data[i] == '\r';
     return look && printable == look ? "a text file" : NULL;
 }

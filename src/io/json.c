@@ -16,7 +16,8 @@ static int compare_keys(const void *a, const void *b) {
 static int check_keys(const cJSON *node, const char *what, Error *e) {
     size_t n = 0;
     for (const cJSON *child = node->child; child; child = child->next) {
-        if ((cJSON_IsObject(child) || cJSON_IsArray(child)) && check_keys(child, what, e)) return -1;
+        if ((cJSON_IsObject(child) || cJSON_IsArray(child)) && check_keys(child, what, e))
+            return -1;
         n++;
     }
     if (!cJSON_IsObject(node) || n < 2) return 0;
@@ -35,7 +36,8 @@ static int check_keys(const cJSON *node, const char *what, Error *e) {
 cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
     size_t bad;
     if (!utf8_valid(text, size, &bad)) {
-        fail(e, "%s: JSON: expected UTF-8, found byte 0x%02x at %zu", what, (unsigned char)text[bad], bad);
+        fail(e, "%s: JSON: expected UTF-8, found byte 0x%02x at %zu", what,
+             (unsigned char)text[bad], bad);
         return NULL;
     }
     const char *end = NULL;
@@ -84,7 +86,8 @@ int json_int(int *out, const cJSON *object, const char *key, int min, int max, c
     if (!item(object, key)) return 0;
     if (json_number(&x, object, key, what, e)) return -1;
     if (x != floor(x) || x < min || x > max)
-        return fail(e, "%s: %s: expected an integer from %d to %d, found %.15g", what, key, min, max, x);
+        return fail(e, "%s: %s: expected an integer from %d to %d, found %.15g", what, key, min,
+                    max, x);
     *out = (int)x;
     return 0;
 }

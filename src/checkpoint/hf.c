@@ -1,0 +1,279 @@
+/* hf - a Hugging Face directory (config.json, shards and their index) or one safetensors file with
+ * its config.json beside it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "checkpoint/hf.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+
+enum { MAX_SHARDS = 1024 };
+
+typedef struct {
+    Checkpoint *ck;
+    HfConfig config;
+    Error *e;
+} Loader;
+
+static int dtype_of(const char *dtype) {
+    static const struct {
+        const char *name;
+        DType dtype;
+    } known[] = {{"F32", DTYPE_F32}, {"F16", DTYPE_F16}, {"BF16", DTYPE_BF16}};
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(dtype, known[i].name) == 0) return (int)known[i].dtype;
+    return -1;
+}
+
+/* GPT-2's Conv1D keeps [in, out]; every product here wants [out, in]. The mapped pages are given
+ * back. */
+static int transpose(Loader *l, Mat *m, const SafeTensor *t) {
+    size_t in = (size_t)m->rows, out = (size_t)m->cols, each = dtype_row_bytes(m->dtype, 1);
+    unsigned char *copy = checkpoint_alloc(l->ck, in * out, each, l->e);
+    if (!copy) return -1;
+    for (size_t o = 0; o < out; o++)
+        for (size_t i = 0; i < in; i++)
+            memcpy(copy + (o * in + i) * each, t->data + (i * out + o) * each, each);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)t->data + page - 1) / page * page,
+              to = ((uintptr_t)t->data + t->bytes) / page * page;
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+    m->data = copy;
+    m->rows = (int)out;
+    m->cols = (int)in;
+    m->stride_bytes = in * each;
+    return 0;
+}
+
+static bool ends_with(const char *s, const char *end) {
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* Buffers and heads of other tasks that old files carry are no weights; anything else inside a
+ * layer is. */
+static bool ignorable(const char *name, bool gpt2) {
+    static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias",
+                                          ".attn.masked_bias"};
+    static const char *const inside[] = {"model.", "lm_head.", "h.", "wte.", "wpe.", "ln_f."};
+    for (size_t i = 0; i < 3; i++)
+        if (ends_with(name, buffers[i])) return true;
+    for (size_t i = 0; i < (gpt2 ? 6 : 2); i++)
+        if (strncmp(name, inside[i], strlen(inside[i])) == 0) return false;
+    return true;
+}
+
+static int add_qkv(Loader *l, int layer, const SafeTensor *t, const Mat *m) {
+    const Config *c = &l->ck->config;
+    int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
+    if (m->rows != q + 2 * kv)
+        return fail(l->e, "%s: %s: shape: expected %d outputs, found %d", l->ck->path, t->name,
+                    q + 2 * kv, m->rows);
+    const Mat wq = mat_rows(m, 0, q), wk = mat_rows(m, q, kv), wv = mat_rows(m, q + kv, kv);
+    return checkpoint_add(l->ck, FIELD_WQ, layer, t->name, wq, l->e) ||
+                   checkpoint_add(l->ck, FIELD_WK, layer, t->name, wk, l->e) ||
+                   checkpoint_add(l->ck, FIELD_WV, layer, t->name, wv, l->e)
+               ? -1
+               : 0;
+}
+
+static int add_qkv_bias(Loader *l, int layer, const SafeTensor *t, Mat m) {
+    const Config *c = &l->ck->config;
+    int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
+    const int first[3] = {0, q, q + kv}, count[3] = {q, kv, kv};
+    const Field field[3] = {FIELD_BQ, FIELD_BK, FIELD_BV};
+    if (m.cols != q + 2 * kv)
+        return fail(l->e, "%s: %s: shape: expected [%d], found [%d]", l->ck->path, t->name,
+                    q + 2 * kv, m.cols);
+    for (int i = 0; i < 3; i++) {
+        Mat part = m;
+        part.data = t->data + (size_t)first[i] * dtype_row_bytes(m.dtype, 1);
+        part.cols = count[i];
+        if (checkpoint_add(l->ck, field[i], layer, t->name, part, l->e)) return -1;
+    }
+    return 0;
+}
+
+static int add_tensor(Loader *l, const SafeTensor *t) {
+    Checkpoint *ck = l->ck;
+    bool gpt2 = l->config.gpt2;
+    const char *name = t->name;
+    if (gpt2 && strncmp(name, "transformer.", 12) == 0) name += 12;
+    int layer, field = name_find(name, strlen(name), gpt2 ? NAMES_GPT2 : NAMES_HF, &layer);
+    if (field < 0) {
+        if (ignorable(name, gpt2)) return 0;
+        return fail(l->e, "%s: %s: expected a tensor this program knows, found another", ck->path,
+                    t->name);
+    }
+    bool attention = field >= FIELD_BQ && field <= FIELD_BO,
+         mlp = field >= FIELD_B_GATE && field <= FIELD_B_DOWN;
+    if (!gpt2 && ((attention && !l->config.attention_bias) || (mlp && !l->config.mlp_bias)))
+        return fail(l->e, "%s: %s: expected no bias (%s is false), found one", ck->path, t->name,
+                    attention ? "attention_bias" : "mlp_bias");
+    int dtype = dtype_of(t->dtype);
+    if (dtype < 0)
+        return fail(l->e, "%s: %s: dtype: expected F32, F16 or BF16, found %s", ck->path, t->name,
+                    t->dtype);
+    for (int i = 0; i < t->n_dims; i++)
+        if (t->dims[i] < 1 || t->dims[i] > INT32_MAX)
+            return fail(l->e, "%s: %s: shape: expected sizes from 1, found %lld", ck->path, t->name,
+                        (long long)t->dims[i]);
+    if (t->n_dims < 1 || t->n_dims > 2)
+        return fail(l->e, "%s: %s: shape: expected 1 or 2 dimensions, found %d", ck->path, t->name,
+                    t->n_dims);
+    Mat m = {.dtype = (DType)dtype, .data = t->data};
+    m.rows = t->n_dims == 2 ? (int)t->dims[0] : 1;
+    m.cols = (int)t->dims[t->n_dims - 1];
+    m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
+    bool conv1d = gpt2 && (field == FIELD_WO || field == FIELD_W_UP || field == FIELD_W_DOWN ||
+                           field == FIELD_QKV);
+    if (conv1d && t->n_dims == 2 && transpose(l, &m, t)) return -1;
+    if (field == FIELD_QKV) return add_qkv(l, layer, t, &m);
+    if (field == FIELD_QKV_BIAS) return add_qkv_bias(l, layer, t, m);
+    return checkpoint_add(ck, (Field)field, layer, t->name, m, l->e);
+}
+
+/* Adds a file's tensors: all of them, or those that the index maps to it. */
+static int add_file(Loader *l, const File *file, const cJSON *map, const char *shard) {
+    SafeTensors st;
+    if (safetensors_open(&st, file, l->e)) return -1;
+    int status = -1;
+    const cJSON *entry;
+    if (map) {
+        size_t mapped = 0;
+        cJSON_ArrayForEach(entry, map) mapped += strcmp(entry->valuestring, shard) == 0;
+        for (size_t i = 0; i < st.n; i++) {
+            entry = cJSON_GetObjectItemCaseSensitive(map, st.tensors[i].name);
+            if (entry && strcmp(entry->valuestring, shard) == 0) mapped--;
+            else {
+                fail(l->e, "%s: %s: expected the index to map it here, found %s", file->path,
+                     st.tensors[i].name, entry ? "it mapped elsewhere" : "no entry");
+                goto done;
+            }
+        }
+        if (mapped) {
+            fail(l->e, "%s: tensors: expected all that the index maps here, found %zu missing",
+                 file->path, mapped);
+            goto done;
+        }
+    }
+    for (size_t i = 0; i < st.n; i++)
+        if (add_tensor(l, &st.tensors[i])) goto done;
+    status = 0;
+done:
+    safetensors_close(&st);
+    return status;
+}
+
+static int open_shards(Loader *l, const char *dir, const char *index_path) {
+    cJSON *root = json_read(index_path, l->e);
+    if (!root) return -1;
+    const char **shard = calloc(MAX_SHARDS, sizeof *shard);
+    int n = 0, status = -1;
+    const cJSON *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map"), *entry;
+    if (!shard) {
+        fail(l->e, "%s: memory: expected some, found none", index_path);
+        goto done;
+    }
+    if (!cJSON_IsObject(map)) {
+        fail(l->e, "%s: weight_map: expected an object, found %s", index_path,
+             map ? "something else" : "none");
+        goto done;
+    }
+    cJSON_ArrayForEach(entry, map) {
+        if (!cJSON_IsString(entry)) {
+            fail(l->e, "%s: %.60s: expected a file name, found something else", index_path,
+                 entry->string);
+            goto done;
+        }
+        const char *name = entry->valuestring;
+        if (!name[0] || strchr(name, '/') || strchr(name, '\\') || name[0] == '.') {
+            fail(l->e, "%s: %.60s: expected a file in the same directory, found %.60s", index_path,
+                 entry->string, name);
+            goto done;
+        }
+        int i = 0;
+        while (i < n && strcmp(shard[i], name) != 0) i++;
+        if (i == MAX_SHARDS) {
+            fail(l->e, "%s: shards: expected at most %d, found more", index_path, MAX_SHARDS);
+            goto done;
+        }
+        if (i == n) shard[n++] = name;
+    }
+    for (int i = 0; i < n; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", dir, shard[i]);
+        const File *file = checkpoint_map(l->ck, path, l->e);
+        if (!file || add_file(l, file, map, shard[i])) goto done;
+    }
+    status = 0;
+done:
+    free(shard);
+    cJSON_Delete(root);
+    return status;
+}
+
+/* With attention_bias or mlp_bias set, the biases must be there. */
+static int check_biases(const Loader *l) {
+    bool found[FIELD_COUNT] = {false};
+    for (size_t i = 0; i < l->ck->n_tensors; i++) found[l->ck->tensors[i].field] = true;
+    for (int f = FIELD_BQ; f <= FIELD_B_DOWN; f++) {
+        bool attention = f <= FIELD_BO,
+             mlp = f == FIELD_B_UP || f == FIELD_B_DOWN ||
+                   (f == FIELD_B_GATE && l->ck->config.ffn == FFN_SWIGLU);
+        if (((attention && l->config.attention_bias) || (mlp && l->config.mlp_bias)) && !found[f])
+            return fail(l->e, "%s: %s: expected the bias (%s is true), found none", l->ck->path,
+                        field_name((Field)f), attention ? "attention_bias" : "mlp_bias");
+    }
+    return 0;
+}
+
+int hf_open(Checkpoint *ck, Error *e) {
+    Loader l = {.ck = ck, .e = e};
+    char dir[2048], path[2100];
+    if (snprintf(dir, sizeof dir, "%s", ck->path) >= (int)sizeof dir)
+        return fail(e, "%.100s: path: expected at most %zu bytes, found more", ck->path,
+                    sizeof dir - 1);
+    if (ck->format == FORMAT_SAFETENSORS) {
+        char *slash = strrchr(dir, '/');
+        if (slash) *slash = 0;
+        else strcpy(dir, ".");
+    }
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    if (ck->format == FORMAT_SAFETENSORS) { /* a broken file is named before a missing config */
+        SafeTensors st;
+        if (safetensors_open(&st, &ck->files[0], e)) return -1;
+        safetensors_close(&st);
+    }
+    if (hf_config_read(ck, path, &l.config, e)) return -1;
+    snprintf(path, sizeof path, "%s/generation_config.json", dir);
+    if (access(path, F_OK) == 0 && hf_generation_read(ck, path, e)) return -1;
+
+    if (ck->format == FORMAT_SAFETENSORS) {
+        if (add_file(&l, &ck->files[0], NULL, NULL)) return -1;
+        return check_biases(&l);
+    }
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", dir);
+    if (access(path, F_OK) == 0) {
+        if (open_shards(&l, dir, path)) return -1;
+        return check_biases(&l);
+    }
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    if (access(path, F_OK) != 0) {
+        snprintf(path, sizeof path, "%s/pytorch_model.bin", dir);
+        if (access(path, F_OK) == 0)
+            return fail(
+                e,
+                "%s: weights: expected model.safetensors, found a PyTorch pickle (convert it: "
+                "save_pretrained(..., safe_serialization=True))",
+                ck->path);
+        return fail(e, "%s: weights: expected model.safetensors or its index, found neither",
+                    ck->path);
+    }
+    const File *file = checkpoint_map(ck, path, e);
+    if (!file || add_file(&l, file, NULL, NULL)) return -1;
+    return check_biases(&l);
+}
