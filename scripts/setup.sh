@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# setup.sh - installs what building and testing needs, on Debian or Ubuntu, as root or with sudo. Installs
+# only what is missing, so that a second run does nothing. Elsewhere it prints the names.
+set -euo pipefail
+
+packages=(
+    build-essential           # gcc, g++, make
+    libopenblas-openmp-dev    # sgemm; the OpenMP build shares one thread pool with the program
+    libsentencepiece-dev      # sentencepiece .model tokenizers
+    libpcre2-dev              # the pre-tokenizers' regular expressions
+    libcjson-dev              # config.json, tokenizer.json
+    libedit-dev               # line editing in chat
+    libcmocka-dev             # tests
+    python3 python3-pip       # scripts/get_smollm2.sh, scripts/check_layers.py
+    ca-certificates
+)
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    echo "setup.sh: this is not Debian or Ubuntu; please install what these packages hold:"
+    printf '  %s\n' "${packages[@]}"
+    exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    echo "setup.sh: everything is there"
+    exit 0
+fi
+
+root=()
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+        echo "setup.sh: please run as root, or install: ${missing[*]}" >&2
+        exit 1
+    }
+    root=(sudo)
+fi
+echo "setup.sh: installing ${missing[*]}"
+install() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; }
+# The package lists of a fresh container are empty, those of an old machine out of date.
+"${root[@]}" apt-get update -q
+install
