@@ -37,7 +37,7 @@ LIB_CC  := $(wildcard src/*/*.cc)
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
 
-.PHONY: all test clean help install demo smollm2
+.PHONY: all test clean help install demo smollm2 ladder
 all: run
 
 # The release program is ./run; the other configurations stay below build/.
@@ -71,6 +71,11 @@ smollm2:
 demo: run smollm2
 	./run weights/SmolLM2-135M-Instruct.Q4_1.gguf -t 0 -n 40 -i "The capital of France is"
 
+# The five models of weights/ from GPT-2 to LLaMA in one table; DATA is the text that they are measured on.
+DATA ?= ../shared/data/tinyshakespeare.txt
+ladder: run
+	@sh scripts/ladder.sh $(DATA)
+
 clean:
 	rm -rf build run
 
@@ -78,6 +83,7 @@ help:
 	@echo 'make              build ./run'
 	@echo 'make test         build and run every test'
 	@echo 'make demo         generate text'
+	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'
 	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
 	@echo 'make install      copy the program to DESTDIR/PREFIX/bin (as llama-run)'
 	@echo 'make clean        remove what was built'
