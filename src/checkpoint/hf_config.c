@@ -53,7 +53,7 @@ static const char *const harmless[] = {
     "summary_use_proj",
     "summary_activation",
     "summary_first_dropout",
-    "summary_proj_to_logits",
+    "summary_proj_to_logits", "summary_proj_to_labels",
     "gradient_checkpointing",
     "name_or_path",
     "max_length",

@@ -1,0 +1,155 @@
+/* Tiny models in every format against transformers' float32 logits (scripts/make_fixtures.py and
+ * scripts/train_ladder.py made them): whole prompts and one token at a time. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <dirent.h>
+
+#include "checkpoint/checkpoint.h"
+#include "io/safetensors.h"
+#include "model.h"
+
+#include <cmocka.h> /* last: it makes fail a macro */
+
+#define DIR_FIXTURES "tests/fixtures"
+
+typedef struct {
+    File file;
+    SafeTensors st;
+    int n; /* tokens */
+    int *tokens;
+    const float *logits; /* [n, vocab] */
+    int vocab;
+} Reference;
+
+static void reference_open(Reference *r, const char *path) {
+    Error e = {0};
+    if (file_map(&r->file, path, &e) || safetensors_open(&r->st, &r->file, &e))
+        fail_msg("%s", e.text);
+    const SafeTensor *tokens = safetensors_find(&r->st, "tokens"),
+                     *logits = safetensors_find(&r->st, "logits");
+    assert_non_null(tokens);
+    assert_non_null(logits);
+    r->n = (int)tokens->dims[0];
+    r->vocab = (int)logits->dims[1];
+    r->tokens = malloc((size_t)r->n * sizeof *r->tokens);
+    memcpy(r->tokens, tokens->data, (size_t)r->n * sizeof *r->tokens);
+    float *copy = malloc(logits->bytes);
+    memcpy(copy, logits->data, logits->bytes);
+    r->logits = copy;
+}
+
+static void reference_close(Reference *r) {
+    free(r->tokens);
+    free((float *)(uintptr_t)r->logits);
+    safetensors_close(&r->st);
+    file_close(&r->file);
+}
+
+/* Largest difference over all positions, with the prompt in pieces of `piece` tokens. */
+static float error_of(const Model *m, const Reference *r, int piece, int n_threads) {
+    Error e = {0};
+    State s;
+    StateOptions options = {
+        .n_ctx = r->n, .n_batch = piece, .n_threads = n_threads, .kv_type = KV_F32};
+    if (state_init(&s, m, &options, &e)) fail_msg("%s", e.text);
+    float max = 0;
+    for (int pos = 0; pos < r->n; pos += piece) {
+        int n = r->n - pos < piece ? r->n - pos : piece;
+        model_forward(m, &s, r->tokens + pos, n, pos);
+        for (int row = 0; row < n; row++) {
+            const float *logits = model_logits(m, &s, row);
+            for (int i = 0; i < r->vocab; i++) {
+                float d = fabsf(logits[i] - r->logits[(pos + row) * r->vocab + i]);
+                if (!(d <= max)) max = isnan(d) ? INFINITY : d;
+            }
+        }
+    }
+    state_close(&s);
+    return max;
+}
+
+static int check(const char *name, const char *model, const char *ref, float tolerance) {
+    char path[512];
+    Error e = {0};
+    Checkpoint ck;
+    Config config;
+    Weights weights;
+    Model m;
+    Reference r;
+    snprintf(path, sizeof path, DIR_FIXTURES "/%s", model);
+    if (checkpoint_open(&ck, path, &e) || checkpoint_bind(&ck, &config, &weights, &e)) {
+        print_error("%s: %s\n", name, e.text);
+        return 1;
+    }
+    snprintf(path, sizeof path, DIR_FIXTURES "/%s", ref);
+    reference_open(&r, path);
+    model_init(&m, &config, &weights);
+    /* Rules that turn with the length give other keys when the text grows, in transformers too. */
+    bool by_length = config.pos == POS_ROPE && r.n > config.rope.original_ctx &&
+                     (config.rope.scaling == ROPE_SCALING_DYNAMIC ||
+                      config.rope.scaling == ROPE_SCALING_LONGROPE);
+    float whole = error_of(&m, &r, r.n, 2);
+    float single = by_length ? 0 : error_of(&m, &r, 1, 1);
+    int bad = !(whole <= tolerance) || !(single <= tolerance) || config.vocab_size != r.vocab;
+    if (bad)
+        print_error("%s: max |logit error| %g (prompt), %g (one by one), allowed %g\n", name,
+                    (double)whole, (double)single, (double)tolerance);
+    reference_close(&r);
+    checkpoint_close(&ck);
+    return bad;
+}
+
+static void every_format_matches_transformers(void **state) {
+    (void)state;
+    FILE *f = fopen(DIR_FIXTURES "/models.tsv", "r");
+    assert_non_null(f);
+    char line[512], name[128], path[128], ref[128];
+    float tolerance;
+    int bad = 0, n = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#') continue;
+        assert_int_equal(sscanf(line, "%127s %127s %127s %f", name, path, ref, &tolerance), 4);
+        bad += check(name, path, ref, tolerance);
+        n++;
+    }
+    fclose(f);
+    assert_true(n >= 30);
+    assert_int_equal(bad, 0);
+}
+
+static void every_combination_of_the_swaps_matches_its_twin(void **state) {
+    (void)state;
+    DIR *d = opendir(DIR_FIXTURES "/ladder");
+    assert_non_null(d);
+    int bad = 0, n = 0;
+    for (struct dirent *entry; (entry = readdir(d));) {
+        if (entry->d_name[0] == '.') continue;
+        char model[300], ref[340];
+        snprintf(model, sizeof model, "ladder/%s", entry->d_name);
+        snprintf(ref, sizeof ref, "%s/ref.safetensors", model);
+        char path[512];
+        snprintf(path, sizeof path, DIR_FIXTURES "/%s", ref);
+        FILE *f = fopen(path, "r");
+        if (!f) continue;
+        fclose(f);
+        bad += check(model, model, ref, 1e-4f);
+        n++;
+    }
+    closedir(d);
+    assert_true(n >= 16);
+    assert_int_equal(bad, 0);
+}
+
+int main(void) {
+    setenv("RUN_CPU", "ref", 1); /* weights dequantized, activations f32 */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_matches_transformers),
+        cmocka_unit_test(every_combination_of_the_swaps_matches_its_twin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
