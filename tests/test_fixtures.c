@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <dirent.h>
+#include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
 #include "io/safetensors.h"
@@ -145,11 +146,67 @@ static void every_combination_of_the_swaps_matches_its_twin(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* The real model, where `make smollm2` has fetched it: every position's five likeliest tokens in
+ * transformers' order, and a sample of all logits to 1e-3. */
+static void smollm2_matches_transformers(void **state) {
+    (void)state;
+    static const char model[] = "weights/SmolLM2-135M-Instruct.Q4_1.gguf";
+    enum { STEP = 64 };
+    if (access(model, R_OK) != 0) skip();
+    Error e = {0};
+    Checkpoint ck;
+    Config config;
+    Weights weights;
+    Model m;
+    State s;
+    File file;
+    SafeTensors st;
+    if (file_map(&file, DIR_FIXTURES "/smollm2.ref.safetensors", &e) || safetensors_open(&st, &file, &e) ||
+        checkpoint_open(&ck, model, &e) || checkpoint_bind(&ck, &config, &weights, &e))
+        fail_msg("%s", e.text);
+    model_init(&m, &config, &weights);
+    const SafeTensor *t = safetensors_find(&st, "tokens"), *ids = safetensors_find(&st, "top_ids");
+    const SafeTensor *top = safetensors_find(&st, "top_logits"), *sample = safetensors_find(&st, "every_64th");
+    int n = (int)t->dims[0], tokens[64], n_sample = (int)sample->dims[1];
+    assert_int_equal(n, 64);
+    memcpy(tokens, t->data, sizeof tokens);
+    StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = 2, .kv_type = KV_F32};
+    if (state_init(&s, &m, &options, &e)) fail_msg("%s", e.text);
+    model_forward(&m, &s, tokens, n, 0);
+    float max = 0;
+    for (int pos = 0; pos < n; pos++) {
+        const float *logits = model_logits(&m, &s, pos);
+        int32_t id[5];
+        float expected;
+        memcpy(id, ids->data + (size_t)pos * sizeof id, sizeof id);
+        for (int k = 0; k < 5; k++) {
+            memcpy(&expected, top->data + ((size_t)pos * 5 + (size_t)k) * sizeof expected, sizeof expected);
+            max = fmaxf(max, fabsf(logits[id[k]] - expected));
+            if (k) assert_true(logits[id[k]] < logits[id[k - 1]]);
+        }
+        int above = 0; /* nothing else comes before the fifth */
+        for (int i = 0; i < config.vocab_size; i++) above += logits[i] > logits[id[4]];
+        assert_int_equal(above, 4);
+        for (int i = 0; i < n_sample; i++) {
+            size_t at = (size_t)pos * (size_t)n_sample + (size_t)i;
+            memcpy(&expected, sample->data + at * sizeof expected, sizeof expected);
+            max = fmaxf(max, fabsf(logits[i * STEP] - expected));
+        }
+    }
+    print_message("SmolLM2: max |logit error| %g\n", (double)max);
+    assert_true(max < 1e-3f);
+    state_close(&s);
+    checkpoint_close(&ck);
+    safetensors_close(&st);
+    file_close(&file);
+}
+
 int main(void) {
     setenv("RUN_CPU", "ref", 1); /* weights dequantized, activations f32 */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_matches_transformers),
         cmocka_unit_test(every_combination_of_the_swaps_matches_its_twin),
+        cmocka_unit_test(smollm2_matches_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
