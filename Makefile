@@ -20,7 +20,7 @@ HARDEN   := -fstack-protector-strong -fPIE $(if $(filter release,$(CONFIG)),-D_F
 CFLAGS   += -std=gnu11 $(opt_$(CONFIG)) $(WARN) $(HARDEN) -fopenmp
 CXXFLAGS += -std=c++17 $(opt_$(CONFIG)) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
 LDFLAGS  += -fopenmp -pie -Wl,-z,relro,-z,now
-LDLIBS   += -lopenblas -lsentencepiece -lpcre2-8 -lcjson -lstdc++ -lm
+LDLIBS   += -lopenblas -lsentencepiece -lpcre2-8 -lutf8proc -lcjson -lstdc++ -lm
 
 # Only the kernel files of an instruction set are built with its flags: ./run runs on any x86-64.
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)

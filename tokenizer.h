@@ -28,7 +28,10 @@ int tokenizer_find(const Tokenizer *t, const char *piece);
 
 enum {
     TOKENIZE_BOS = 1,     /* put BOS first where the model's own files say so (tokenizer_adds_bos) */
-    TOKENIZE_SPECIAL = 2, /* text of special tokens becomes their ids, as Hugging Face's encode does */
+    TOKENIZE_SPECIAL = 2, /* text of special tokens becomes their ids, as Hugging Face's encode does; a
+                           * sentencepiece vocabulary (.model, tokenizer.bin, GGUF "llama") reads "</s>" as
+                           * text, as its library does */
+    TOKENIZE_CONTROL = 4, /* special tokens in those too: for the text of a chat template */
 };
 
 /* tokenizer_encode - *ids is malloc'ed, *n its count. The text may hold any bytes, NUL too. */

@@ -287,15 +287,15 @@ int gguf_open(Gguf *g, const File *file, Error *e) {
         cursor_fail(&c, "key count", "keys that fit the file", (size_t)n_kv);
         goto failed;
     }
-    if (n_tensors == 0 || n_tensors > left / SMALLEST_TENSOR) {
+    if (n_tensors > left / SMALLEST_TENSOR) {
         cursor_fail(&c, "tensor count", "tensors that fit the file", (size_t)n_tensors);
         goto failed;
     }
     g->n_kv = (size_t)n_kv;
     g->n_tensors = (size_t)n_tensors;
     g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
-    g->tensors = calloc(g->n_tensors, sizeof *g->tensors);
-    offset = calloc(g->n_tensors, sizeof *offset);
+    g->tensors = calloc(g->n_tensors + 1, sizeof *g->tensors);
+    offset = calloc(g->n_tensors + 1, sizeof *offset);
     if (!g->kv || !g->tensors || !offset) {
         fail(e, "%s: memory: expected room for %zu tensors, found none", file->path, g->n_tensors);
         goto failed;

@@ -1,0 +1,188 @@
+#include "tokenizer/bpe.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/text.h"
+
+int merges_init(Merges *m, size_t n, const char *file, Error *e) {
+    size_t n_slots = 8;
+    while (n_slots < 2 * n + 2) n_slots *= 2;
+    m->slots = malloc(n_slots * sizeof *m->slots);
+    if (!m->slots) return fail(e, "%s: memory: expected room for %zu merges, found none", file, n);
+    m->n_slots = n_slots;
+    for (size_t i = 0; i < n_slots; i++) m->slots[i].rank = -1;
+    return 0;
+}
+
+void merges_close(Merges *m) {
+    free(m->slots);
+    *m = (Merges){0};
+}
+
+/* The pair's slot, or the free one where it belongs. */
+static Merge *find_pair(const Merges *m, uint64_t pair) {
+    uint64_t h = pair * 0x9e3779b97f4a7c15u;
+    for (size_t i = (h >> 32) & (m->n_slots - 1);; i = (i + 1) & (m->n_slots - 1))
+        if (m->slots[i].rank < 0 || m->slots[i].pair == pair) return &m->slots[i];
+}
+
+static uint64_t pair_key(int left, int right) { return (uint64_t)left << 32 | (uint32_t)right; }
+
+int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right,
+               size_t n_right, const char *file, Error *e) {
+    char joined[1024];
+    if (n_left + n_right > sizeof joined)
+        return fail(e, "%s: merge %d: expected at most %zu bytes, found %zu", file, rank, sizeof joined,
+                    n_left + n_right);
+    memcpy(joined, left, n_left);
+    memcpy(joined + n_left, right, n_right);
+    int a = table_get(&v->ids, left, n_left), b = table_get(&v->ids, right, n_right);
+    int id = table_get(&v->ids, joined, n_left + n_right);
+    if (a < 0 || b < 0 || id < 0)
+        return fail(e, "%s: merge %d: expected tokens of the vocabulary, found \"%.*s\" and \"%.*s\"", file,
+                    rank, n_left > 60 ? 60 : (int)n_left, left, n_right > 60 ? 60 : (int)n_right, right);
+    Merge *slot = find_pair(m, pair_key(a, b));
+    *slot = (Merge){pair_key(a, b), rank, id};
+    return 0;
+}
+
+int ids_push(Ids *out, int id, Error *e) {
+    if ((size_t)out->n == out->room) {
+        size_t room = out->room ? 2 * out->room : 64;
+        int *ids = out->n < INT_MAX ? realloc(out->ids, room * sizeof *ids) : NULL;
+        if (!ids) return fail(e, "text: memory: expected room for %zu tokens, found none", room);
+        out->ids = ids;
+        out->room = room;
+    }
+    out->ids[out->n++] = id;
+    return 0;
+}
+
+static bool by_rank(const void *rules, const Symbol *left, const Symbol *right, double *order, int *id) {
+    const Merge *slot = find_pair(rules, pair_key(left->id, right->id));
+    if (slot->rank < 0) return false;
+    *order = slot->rank;
+    *id = slot->id;
+    return true;
+}
+
+/* The whole word's token, or -1. */
+static int whole_word(const Bpe *b, const Vocab *v, const char *word, size_t n) {
+    if (!b->byte_level) return table_get(&v->ids, word, n);
+    char text[1024];
+    size_t length = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (length + 2 > sizeof text || length > v->max_bytes) return -1;
+        length += byte_letter((unsigned char)word[i], text + length);
+    }
+    return table_get(&v->ids, text, length);
+}
+
+static bool has_byte_pieces(const Vocab *v, const char *s, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (v->byte_id[(unsigned char)s[i]] < 0) return false;
+    return true;
+}
+
+/* The word's first symbols: bytes or characters, with what stands for those that have no token. */
+static void first_symbols(const Bpe *b, const Vocab *v, const char *word, size_t n, MergeSpace *space) {
+    Symbol *symbols = space->symbols;
+    size_t count = 0;
+    bool fusing = false;
+    for (size_t i = 0, length; i < n; i += length) {
+        length = b->byte_level ? 1 : utf8_length(word + i, n - i);
+        if (length == 0) length = 1; /* cannot be in valid UTF-8 */
+        int id = b->byte_level ? v->byte_id[(unsigned char)word[i]] : table_get(&v->ids, word + i, length);
+        if (id >= 0) {
+            symbols[count++] = (Symbol){.text = word + i, .n = length, .id = id};
+            fusing = false;
+        } else if (b->byte_fallback && has_byte_pieces(v, word + i, length)) {
+            for (size_t k = 0; k < length; k++)
+                symbols[count++] = (Symbol){
+                    .text = word + i + k, .n = 1, .id = v->byte_id[(unsigned char)word[i + k]]};
+            fusing = false;
+        } else if (b->unk >= 0) {
+            if (fusing && b->fuse_unk) symbols[count - 1].n += length;
+            else symbols[count++] = (Symbol){.text = word + i, .n = length, .id = b->unk};
+            fusing = true;
+        }
+    }
+    space->n_symbols = count;
+}
+
+static int push_result(const MergeSpace *space, Ids *out, Error *e) {
+    if (space->n_symbols == 0) return 0;
+    for (ptrdiff_t i = 0; i >= 0; i = space->symbols[i].next)
+        if (ids_push(out, space->symbols[i].id, e)) return -1;
+    return 0;
+}
+
+int bpe_encode(const Bpe *b, const Vocab *v, const char *word, size_t n, MergeSpace *space, Ids *out, Error *e) {
+    if (n == 0) return 0;
+    if (b->ignore_merges) {
+        int id = whole_word(b, v, word, n);
+        if (id >= 0) return ids_push(out, id, e);
+    }
+    if (merge_reserve(space, n, e)) return -1;
+    first_symbols(b, v, word, n, space);
+    merge_all(space, by_rank, &b->merges);
+    return push_result(space, out, e);
+}
+
+static bool is_text_piece(const Vocab *v, int id) {
+    return id >= 0 && (v->pieces[id].kind == PIECE_NORMAL || v->pieces[id].kind == PIECE_USER);
+}
+
+static bool by_score(const void *rules, const Symbol *left, const Symbol *right, double *order, int *id) {
+    const Vocab *v = rules;
+    size_t n = left->n + right->n;
+    if (n > v->max_bytes) return false;
+    *id = table_get(&v->ids, left->text, n); /* neighbours lie side by side in the text */
+    if (!is_text_piece(v, *id)) return false;
+    *order = -(double)v->pieces[*id].score;
+    return true;
+}
+
+/* Length of the longest user-defined piece at s, and its id; 0: none. */
+static size_t user_piece(const Vocab *v, const char *s, size_t n, int *id) {
+    for (size_t length = n < v->max_user_bytes ? n : v->max_user_bytes; length > 0; length--) {
+        *id = table_get(&v->ids, s, length);
+        if (*id >= 0 && v->pieces[*id].kind == PIECE_USER) return length;
+    }
+    return 0;
+}
+
+int score_encode(const Vocab *v, int unk, const char *text, size_t n, MergeSpace *space, Ids *out, Error *e) {
+    if (n == 0) return 0;
+    if (merge_reserve(space, n, e)) return -1;
+    size_t count = 0;
+    for (size_t i = 0, length; i < n; i += length) {
+        int id = -1;
+        length = v->user_first[(unsigned char)text[i]] ? user_piece(v, text + i, n - i, &id) : 0;
+        bool whole = length > 0;
+        if (!whole) {
+            length = utf8_length(text + i, n - i);
+            if (length == 0) length = 1; /* cannot be in valid UTF-8 */
+            id = table_get(&v->ids, text + i, length);
+            if (!is_text_piece(v, id)) id = -1;
+        }
+        space->symbols[count++] = (Symbol){.text = text + i, .n = length, .id = id, .frozen = whole};
+    }
+    space->n_symbols = count;
+    merge_all(space, by_score, v);
+
+    for (ptrdiff_t i = 0; i >= 0; i = space->symbols[i].next) {
+        const Symbol *s = &space->symbols[i];
+        if (s->id >= 0) {
+            if (ids_push(out, s->id, e)) return -1;
+        } else if (has_byte_pieces(v, s->text, s->n)) {
+            for (size_t k = 0; k < s->n; k++)
+                if (ids_push(out, v->byte_id[(unsigned char)s->text[k]], e)) return -1;
+        } else if (unk >= 0 && ids_push(out, unk, e)) {
+            return -1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,56 @@
+/* bpe - byte-pair encoding of one word by the two rules in use: by the rank of a merge in a list (GPT-2,
+ * tokenizer.json) and by the score of the merged piece (sentencepiece, llama2.c). */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "tokenizer/merge.h"
+#include "tokenizer/vocab.h"
+
+typedef struct {
+    uint64_t pair; /* left id << 32 | right id */
+    int rank, id;  /* rank -1: the slot is free */
+} Merge;
+
+typedef struct {
+    Merge *slots; /* [n_slots] a power of two, at most half full */
+    size_t n_slots;
+} Merges;
+
+/* merges_init - room for n merges. */
+int merges_init(Merges *m, size_t n, const char *file, Error *e);
+void merges_close(Merges *m);
+
+/* merges_add - the rank-th line of the list: left and right become one. Of a pair given twice the last counts, as in
+ * Hugging Face's map. Refuses a merge whose parts or result are no tokens. */
+int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right,
+               size_t n_right, const char *file, Error *e);
+
+typedef struct {
+    int *ids;
+    int n;
+    size_t room;
+} Ids;
+
+int ids_push(Ids *out, int id, Error *e);
+
+typedef struct {
+    Merges merges;
+    bool byte_level;    /* symbols start as bytes, not characters */
+    bool ignore_merges; /* a word that is a token is that token, whatever the merges say */
+    bool byte_fallback; /* an unknown character becomes <0xNN> tokens */
+    bool fuse_unk;      /* neighbouring unknown characters become one unknown token */
+    int unk;            /* -1: unknown characters add nothing */
+} Bpe;
+
+/* bpe_encode - the ids of one word, valid UTF-8, appended to out.
+ * Source: Sennrich et al., arXiv:1508.07909; Hugging Face tokenizers, models/bpe. */
+int bpe_encode(const Bpe *b, const Vocab *v, const char *word, size_t n, MergeSpace *space, Ids *out, Error *e);
+
+/* score_encode - the ids of a whole text (valid UTF-8, spaces already spelled as the vocabulary spells them).
+ * User-defined pieces are found first, longest first, and stay whole. A character without a token becomes
+ * <0xNN> tokens, or `unk` (-1: nothing) where those are missing.
+ * Source: google/sentencepiece, src/bpe_model.cc. */
+int score_encode(const Vocab *v, int unk, const char *text, size_t n, MergeSpace *space, Ids *out, Error *e);

@@ -1,0 +1,35 @@
+/* pretokenize - cuts a text into the words that BPE may not merge across, by regular expressions (PCRE2).
+ *
+ * A pre-tokenizer is a list of expressions: each cuts every piece that the one before left into its matches and
+ * what lies between them. Nothing is lost: the words put together are the text. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+typedef struct Pretokenizer Pretokenizer;
+
+/* pretokenizer_new - without expressions: the text is one word. NULL when out of memory. */
+Pretokenizer *pretokenizer_new(void);
+void pretokenizer_free(Pretokenizer *p);
+
+/* pretokenizer_count - how many expressions it has. */
+int pretokenizer_count(const Pretokenizer *p);
+
+/* pretokenizer_add - one more expression, in Oniguruma's meaning of \s (Unicode White_Space). Refuses one that
+ * PCRE2 cannot compile. */
+int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, const char *file, Error *e);
+
+/* pretokenizer_add_named - the expressions behind GGUF's tokenizer.ggml.pre; refuses a name it does not know.
+ * *ignore_merges: what that model does besides; *nfc: it composes the text first. */
+int pretokenizer_add_named(Pretokenizer *p, const char *name, size_t n, bool *ignore_merges, bool *nfc,
+                           const char *file, Error *e);
+
+/* GPT2_PATTERN - what Hugging Face's ByteLevel uses. */
+extern const char GPT2_PATTERN[];
+
+/* pretokenize - calls word(arg, s, n) for each word of the text (valid UTF-8) in order; stops with its
+ * value when that is not 0. Fails when an expression backtracks without end. Safe from several threads. */
+int pretokenize(const Pretokenizer *p, const char *text, size_t n,
+                int (*word)(void *arg, const char *s, size_t n, Error *e), void *arg, Error *e);

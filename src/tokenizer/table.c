@@ -1,0 +1,47 @@
+#include "tokenizer/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a, folded: tokens are short, so a byte at a time is fast enough. */
+static uint32_t hash_bytes(const char *s, size_t n) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
+    return (uint32_t)(h ^ h >> 32);
+}
+
+bool table_init(Table *t, size_t count) {
+    size_t n_slots = 8;
+    while (n_slots < 2 * count + 2) n_slots *= 2;
+    t->slots = malloc(n_slots * sizeof *t->slots);
+    if (!t->slots) return false;
+    t->n_slots = n_slots;
+    for (size_t i = 0; i < n_slots; i++) t->slots[i].value = -1;
+    return true;
+}
+
+void table_close(Table *t) {
+    free(t->slots);
+    *t = (Table){0};
+}
+
+/* The slot that holds the string, or the free one where it belongs. */
+static TableSlot *find(const Table *t, const char *s, size_t n, uint32_t hash) {
+    for (size_t i = hash & (t->n_slots - 1);; i = (i + 1) & (t->n_slots - 1)) {
+        TableSlot *slot = &t->slots[i];
+        if (slot->value < 0) return slot;
+        if (slot->hash == hash && slot->n == n && memcmp(slot->s, s, n) == 0) return slot;
+    }
+}
+
+bool table_put(Table *t, const char *s, size_t n, int value) {
+    uint32_t hash = hash_bytes(s, n);
+    TableSlot *slot = find(t, s, n, hash);
+    if (slot->value >= 0) return false;
+    *slot = (TableSlot){s, (uint32_t)n, hash, value};
+    return true;
+}
+
+int table_get(const Table *t, const char *s, size_t n) {
+    return t->n_slots ? find(t, s, n, hash_bytes(s, n))->value : -1;
+}

@@ -1,0 +1,25 @@
+/* table - hash table from counted strings to numbers. The strings stay the caller's. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    const char *s;
+    uint32_t n, hash; /* n: bytes */
+    int value;        /* -1: the slot is free */
+} TableSlot;
+
+typedef struct {
+    TableSlot *slots; /* [n_slots] a power of two, at most half full */
+    size_t n_slots;
+} Table;
+
+/* table_init - room for `count` strings. False when out of memory. */
+bool table_init(Table *t, size_t count);
+void table_close(Table *t);
+
+/* table_put - false, and nothing changes, when the string is there already. value >= 0. */
+bool table_put(Table *t, const char *s, size_t n, int value);
+/* table_get - the string's value, or -1. A zeroed Table is an empty one. */
+int table_get(const Table *t, const char *s, size_t n);
