@@ -1,7 +1,59 @@
-/* run - argv to mode; the only file that exits or writes to standard error. */
+/* run - argv to mode; the only file that exits, writes to standard error or handles a signal. */
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-int main(void) {
-    fprintf(stderr, "run: no mode is built yet\n");
-    return 2;
+#include "gen/modes.h"
+#include "gen/options.h"
+
+#define VERSION "1.0"
+
+/* Ctrl-C: the mode ends at the next token; a second one ends at once. */
+static void on_interrupt(int number) {
+    (void)number;
+    if (interrupted) _exit(130);
+    interrupted = 1;
+}
+
+/* A mapped file that shrinks under us cannot be read any more; nothing can be cleaned up here. */
+static void on_bus_error(int number) {
+    static const char text[] = "run: model file: expected it to keep its size, found it changed while in use\n";
+    (void)number;
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+    _exit(1);
+}
+
+static void on_signal(int number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+int main(int argc, char **argv) {
+    Options o;
+    Error e = {0};
+    on_signal(SIGINT, on_interrupt);
+    on_signal(SIGBUS, on_bus_error);
+    int code;
+    if (options_parse(&o, argc, argv, &e)) {
+        code = 2;
+    } else if (o.help) {
+        options_help(stdout);
+        code = 0;
+    } else if (o.version) {
+        puts("run " VERSION);
+        code = 0;
+    } else {
+        code = mode_find(o.mode)->run(&o, stdout, &e);
+    }
+    if (e.text[0]) fprintf(stderr, "run: %s\n", e.text);
+    else if (code == 0 && fflush(stdout)) {
+        fprintf(stderr, "run: standard output: writing: expected success, found an error\n");
+        code = 1;
+    }
+    options_close(&o);
+    return code;
 }

@@ -301,6 +301,7 @@ int gguf_open(Gguf *g, const File *file, Error *e) {
         goto failed;
     }
     for (size_t i = 0; i < g->n_kv && !c.failed; i++) read_kv(&c, &g->kv[i]);
+    g->kv_end = file->data + c.at;
     for (size_t i = 0; i < g->n_tensors && !c.failed; i++)
         read_tensor(&c, &g->tensors[i], &offset[i]);
     if (c.failed) goto failed;

@@ -50,6 +50,7 @@ typedef struct {
     size_t alignment;
     size_t n_kv, n_tensors;
     GgufKv *kv;                  /* [n_kv] owned */
+    const unsigned char *kv_end; /* where the last key's value ends */
     GgufTensor *tensors;         /* [n_tensors] owned, sorted as in the file */
 } Gguf;
 

@@ -1,6 +1,7 @@
 /* quant - the storage types of a weight, their blocks, and one table row for each.
  * Source of the block layouts: ggml (ggml-common.h) and the `gguf` Python module. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,0 +1,138 @@
+#include "gen/generate.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gen/modes.h"
+
+enum { DEFAULT_STEPS = 256, LONG_PROMPT = 512 /* tokens, from which on a bar is worth showing */ };
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
+    SamplerParams params = o->sampler;
+    *g = (Generator){.o = o, .session = session, .next = -1, .reason = "steps"};
+    if (!o->seed_given) {
+        if (getrandom(&params.seed, sizeof params.seed, 0) < 0) params.seed = (uint64_t)time(NULL);
+        if (!o->quiet && params.temperature > 0)
+            fprintf(o->log, "seed: %llu\n", (unsigned long long)params.seed);
+    }
+    g->cached = calloc((size_t)session->state.options.n_ctx, sizeof *g->cached);
+    if (!g->cached) return fail(e, "context: memory: expected some, found none");
+    return sampler_init(&g->sampler, &params, session->model.config.vocab_size, e);
+}
+
+void generator_close(Generator *g) {
+    sampler_close(&g->sampler);
+    free(g->cached);
+    *g = (Generator){0};
+}
+
+/* A bar on standard error while a long prompt is read; false ends the prefill (Ctrl-C). */
+static bool show_progress(void *arg, int done, int total) {
+    enum { WIDTH = 40 };
+    FILE *log = arg;
+    if (log && total > LONG_PROMPT) {
+        int full = (int)((long long)WIDTH * done / total);
+        fprintf(log, "\rprefill [%.*s%*s] %d/%d", full, "########################################", WIDTH - full,
+                "", done, total);
+        if (done == total) fprintf(log, "\r%*s\r", WIDTH + 40, "");
+        fflush(log);
+    }
+    return !interrupted;
+}
+
+/* sample - the next token from the logits after `row` of the last forward pass. */
+static int sample(Generator *g, int row, Error *e) {
+    Session *s = g->session;
+    model_logits(&s->model, &s->state, row);
+    g->next = sampler_next(&g->sampler, s->state.logits);
+    if (g->next >= 0) return 0;
+    return fail(e, "%s: logits at position %d: expected finite numbers, found NaN or infinity (see --check)",
+                g->o->checkpoint, g->n_cached - 1);
+}
+
+int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
+    Session *s = g->session;
+    int n_ctx = s->state.options.n_ctx, kept = 0;
+    if (n > n_ctx)
+        return fail(e, "%s: prompt: expected at most the context's %d tokens, found %d (raise it with -c)",
+                    g->o->checkpoint, n_ctx, n);
+    /* At least one token is read again: its logits choose the next. */
+    while (kept < g->n_cached && kept < n - 1 && g->cached[kept] == ids[kept]) kept++;
+    for (int i = kept; i < n; i++) sampler_accept(&g->sampler, ids[i]);
+    memcpy(g->cached + kept, ids + kept, (size_t)(n - kept) * sizeof *ids);
+    double start = seconds();
+    bool tty = !g->o->quiet && isatty(fileno(g->o->log));
+    int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, show_progress, tty ? g->o->log : NULL);
+    g->n_cached = kept + done;
+    g->next = -1;
+    g->n_prefill = done;
+    g->n_decode = 0;
+    g->prefill_seconds = seconds() - start;
+    g->decode_seconds = 0;
+    return interrupted ? 0 : sample(g, (done - 1) % s->state.options.n_batch, e);
+}
+
+static bool is_end(const Session *s, int token) {
+    for (int i = 0; i < s->n_eos; i++)
+        if (s->eos[i] == token) return true;
+    return false;
+}
+
+/* forward - puts the sampled token into the cache and samples the one after it. */
+static int forward(Generator *g, Error *e) {
+    Session *s = g->session;
+    double start = seconds();
+    model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
+    g->cached[g->n_cached++] = g->next;
+    int status = sample(g, 0, e);
+    g->decode_seconds += seconds() - start;
+    return status;
+}
+
+int generator_text(Generator *g, Stream *stream, Error *e) {
+    const Session *s = g->session;
+    int steps = g->o->steps < 0 ? DEFAULT_STEPS : g->o->steps;
+    int status = 0;
+    g->reason = "interrupt";
+    while (g->next >= 0) {
+        const char *bytes;
+        char buffer[8];
+        if (is_end(s, g->next)) {
+            g->reason = "eos";
+            break;
+        }
+        g->n_decode++;
+        sampler_accept(&g->sampler, g->next);
+        size_t n = tokenizer_decode(s->tokenizer, g->cached[g->n_cached - 1], g->next, &bytes, buffer);
+        if (stream_write(stream, bytes, n, e)) return -1;
+        if (stream->stopped) g->reason = "stop-text";
+        else if (steps && g->n_decode == steps) g->reason = "steps";
+        else if (g->n_cached == s->state.options.n_ctx) g->reason = "context";
+        else if (!interrupted) {
+            if ((status = forward(g, e))) break;
+            continue;
+        }
+        break;
+    }
+    return stream_end(stream, e) || status ? -1 : 0;
+}
+
+static double rate(int tokens, double seconds_taken) {
+    return tokens > 0 && seconds_taken > 0 ? tokens / seconds_taken : 0;
+}
+
+void generator_report(const Generator *g) {
+    if (g->o->quiet) return;
+    /* The first new token comes out of the prefill, so one forward pass less than tokens is timed. */
+    fprintf(g->o->log, "prefill: %d tokens, %.1f tok/s; decode: %d tokens, %.1f tok/s\n", g->n_prefill,
+            rate(g->n_prefill, g->prefill_seconds), g->n_decode, rate(g->n_decode - 1, g->decode_seconds));
+}

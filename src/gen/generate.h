@@ -1,0 +1,33 @@
+/* generate - the loop every text comes out of: prefill the prompt, then sample, write, forward, again. */
+#pragma once
+#include "gen/options.h"
+#include "gen/sampler.h"
+#include "gen/session.h"
+#include "gen/stream.h"
+
+typedef struct {
+    const Options *o;
+    Session *session;   /* with State and Tokenizer; borrowed */
+    Sampler sampler;
+    int *cached;        /* [n_ctx] the tokens whose keys and values are in the cache */
+    int n_cached;
+    int next;           /* the token sampled last, not forwarded yet; -1: none */
+    const char *reason; /* why the last text ended: eos, steps, stop-text, context, interrupt */
+    int n_prefill, n_decode; /* tokens of the last text */
+    double prefill_seconds, decode_seconds;
+} Generator;
+
+/* generator_init - seeds the sampler; a fresh seed is said on o->log. */
+int generator_init(Generator *g, const Options *o, Session *session, Error *e);
+void generator_close(Generator *g);
+
+/* generator_prompt - brings the cache to ids[n] and samples the first new token. What the cache already holds
+ * of ids is kept, so that a chat reads only what is new. A bar on o->log shows progress on a terminal.
+ * Fails when n exceeds the context. Ctrl-C leaves `next` at -1. */
+int generator_prompt(Generator *g, const int *ids, int n, Error *e);
+
+/* generator_text - writes tokens to the stream until one of the reasons, which it leaves in g->reason. */
+int generator_text(Generator *g, Stream *stream, Error *e);
+
+/* generator_report - "prefill: N tokens, X tok/s; decode: N tokens, X tok/s". */
+void generator_report(const Generator *g);

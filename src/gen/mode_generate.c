@@ -1,0 +1,50 @@
+#include <stdlib.h>
+
+#include "gen/generate.h"
+#include "gen/modes.h"
+
+/* The prompt as it was given; ids have no text of their own and are decoded. */
+static void echo_prompt(const Options *o, const Session *s, const int *ids, int n, FILE *out, const char *text,
+                        size_t size) {
+    if (o->color) fputs("\033[36m", out);
+    if (text) fwrite(text, 1, size, out);
+    for (int i = 0; !text && i < n; i++) {
+        const char *bytes;
+        char buffer[8];
+        size_t length = tokenizer_decode(s->tokenizer, i ? ids[i - 1] : -1, ids[i], &bytes, buffer);
+        fwrite(bytes, 1, length, out);
+    }
+    if (o->color) fputs("\033[0m", out);
+    fflush(out);
+}
+
+int mode_generate(const Options *o, FILE *out, Error *e) {
+    Session s;
+    Generator g = {0};
+    Stream stream = {0};
+    int *ids = NULL, n = 0, code = 1;
+    char *text = NULL;
+    size_t size = 0;
+    if (session_open(&s, o, SESSION_TOKENIZER, e)) return 1;
+    if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) ||
+        generator_init(&g, o, &s, e) || generator_prompt(&g, ids, n, e))
+        goto done;
+    /* Only now is anything printed: what failed up to here leaves standard output empty. */
+    if (!o->no_echo) echo_prompt(o, &s, ids, n, out, text, size);
+    stream_init(&stream, out, o->stop, o->n_stop);
+    if (generator_text(&g, &stream, e)) goto done;
+    if (fputc('\n', out) == EOF || fflush(out)) {
+        fail(e, "standard output: expected to write the text, found an error");
+        goto done;
+    }
+    generator_report(&g);
+    if (!o->quiet) fprintf(o->log, "stop: %s\n", g.reason);
+    code = interrupted ? 130 : 0;
+done:
+    stream_close(&stream);
+    generator_close(&g);
+    free(text);
+    free(ids);
+    session_close(&s);
+    return code;
+}

@@ -1,0 +1,58 @@
+#include <string.h>
+
+#include "gen/modes.h"
+#include "gen/session.h"
+
+static const char *const scaling_name[] = {"none", "linear", "dynamic", "yarn", "llama3", "longrope"};
+
+int mode_info(const Options *o, FILE *out, Error *e) {
+    Session s;
+    if (session_open(&s, o, 0, e)) return 1;
+    const Config *c = &s.model.config;
+    const Checkpoint *ck = &s.checkpoint;
+    bool rope = c->pos == POS_ROPE;
+    /* Frequencies baked into rope_freqs.weight are Llama 3.1's rule, carried as numbers. */
+    const char *scaling = !rope ? "none" : c->rope.freq_factors ? "llama3" : scaling_name[c->rope.scaling];
+    const char *pairing = !rope ? "none" : c->rope.pairing == ROPE_HALF ? "half" : "pairs";
+    size_t kv = kv_bytes_per_token(o->kv_type, c->n_layers, c->n_kv_heads, c->head_dim);
+    int counts[DTYPE_COUNT] = {0};
+    for (size_t i = 0; i < ck->n_tensors; i++) counts[ck->tensors[i].mat.dtype]++;
+    const char *format = checkpoint_format_name(ck->format);
+    if (o->json) {
+        fprintf(out,
+                "{\"format\": \"%s\", \"arch\": \"%s\", \"dim\": %d, \"hidden_dim\": %d, \"n_layers\": %d, "
+                "\"n_heads\": %d, \"n_kv_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d, \"n_ctx\": %d, "
+                "\"rope_theta\": %.9g, \"rope_scaling\": \"%s\", \"rope_pairing\": \"%s\", \"norm_eps\": %.9g, "
+                "\"tied\": %s, \"params\": %zu, \"weights_bytes\": %zu, \"kv_bytes_per_token\": %zu, "
+                "\"norm\": \"%s\", \"ffn\": \"%s\", \"positions\": \"%s\", \"dtypes\": {",
+                format, ck->arch, c->dim, c->hidden_dim, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim,
+                c->vocab_size, c->n_ctx, rope ? c->rope.theta : 0.0, scaling, pairing, (double)c->norm_eps,
+                c->tied ? "true" : "false", ck->params, ck->weights_bytes, kv,
+                c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", c->ffn == FFN_SWIGLU ? "swiglu" : "gelu",
+                rope ? "rope" : "learned");
+        for (int t = 0, n = 0; t < DTYPE_COUNT; t++)
+            if (counts[t]) fprintf(out, "%s\"%s\": %d", n++ ? ", " : "", dtype_info[t].name, counts[t]);
+        fputs("}}\n", out);
+    } else {
+        fprintf(out, "format          %s%s", format, ck->format == FORMAT_LLAMA2C ? " v" : "");
+        if (ck->format == FORMAT_LLAMA2C) fprintf(out, "%d", ck->version);
+        fprintf(out, "\narchitecture    %s: %s, %s, %s, %s\n", ck->arch,
+                c->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm", c->ffn == FFN_SWIGLU ? "SwiGLU" : "GELU MLP",
+                rope ? "RoPE" : "learned positions", c->n_heads == c->n_kv_heads ? "multi-head" : "grouped-query");
+        fprintf(out, "dim             %d\nhidden_dim      %d\nn_layers        %d\nn_heads         %d\n", c->dim,
+                c->hidden_dim, c->n_layers, c->n_heads);
+        fprintf(out, "n_kv_heads      %d\nhead_dim        %d\nvocab_size      %d\nn_ctx           %d\n", c->n_kv_heads,
+                c->head_dim, c->vocab_size, c->n_ctx);
+        if (rope)
+            fprintf(out, "rope            theta %g, scaling %s, pairing %s\n", c->rope.theta, scaling, pairing);
+        fprintf(out, "norm_eps        %g\ntied            %s\nparams          %zu\n", (double)c->norm_eps,
+                c->tied ? "yes" : "no", ck->params);
+        fprintf(out, "weights         %.1f MB\nKV cache        %zu bytes a token\ntensors        ",
+                (double)ck->weights_bytes / 1e6, kv);
+        for (int t = 0; t < DTYPE_COUNT; t++)
+            if (counts[t]) fprintf(out, " %d %s", counts[t], dtype_info[t].name);
+        fputc('\n', out);
+    }
+    session_close(&s);
+    return 0;
+}

@@ -1,0 +1,103 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/modes.h"
+#include "gen/session.h"
+#include "io/text.h"
+
+/* A JSON string of bytes; what is not UTF-8 is shown as U+FFFD, as JSON has no bytes. */
+static void print_string(FILE *out, const char *s, size_t n) {
+    fputc('"', out);
+    for (size_t i = 0; i < n;) {
+        size_t length = utf8_length(s + i, n - i);
+        unsigned char c = (unsigned char)s[i];
+        if (length == 0) {
+            fputs("\\ufffd", out);
+            length = 1;
+        } else if (c == '"' || c == '\\') {
+            fprintf(out, "\\%c", c);
+        } else if (c < ' ' || c == 127) {
+            fprintf(out, "\\u%04x", c);
+        } else {
+            fwrite(s + i, 1, length, out);
+        }
+        i += length;
+    }
+    fputc('"', out);
+}
+
+static bool has_suffix(const char *s, const char *end) {
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* CHECKPOINT may be a tokenizer alone; of a checkpoint only the header is read. */
+static Tokenizer *open_any(const Options *o, Checkpoint *ck, Error *e) {
+    const char *path = o->checkpoint;
+    if (o->tokenizer) {
+        Tokenizer *t = tokenizer_open(o->tokenizer, e);
+        if (!t || has_suffix(path, ".model") || has_suffix(path, ".json")) return t;
+        if (checkpoint_open(ck, path, e) == 0) {
+            if (tokenizer_vocab_size(t) <= ck->config.vocab_size &&
+                (tokenizer_vocab_size(t) == ck->config.vocab_size || ck->format >= FORMAT_SAFETENSORS))
+                return t;
+            fail(e, "%s: tokenizer: expected %d tokens as the model has, found %d", o->tokenizer,
+                 ck->config.vocab_size, tokenizer_vocab_size(t));
+        }
+        tokenizer_close(t);
+        return NULL;
+    }
+    if (has_suffix(path, ".model") || has_suffix(path, ".json")) return tokenizer_open(path, e);
+    Error why_not = {0};
+    if (checkpoint_open(ck, path, &why_not) == 0) {
+        if (ck->format == FORMAT_GGUF) return session_tokenizer(o, &ck->gguf, e);
+        return ck->format == FORMAT_HF_DIR ? tokenizer_open(path, e) : session_tokenizer(o, NULL, e);
+    }
+    Error ignored = {0};
+    Tokenizer *t = tokenizer_open(path, &ignored);
+    if (!t) *e = why_not;
+    return t;
+}
+
+int mode_tokenize(const Options *o, FILE *out, Error *e) {
+    Checkpoint ck = {0};
+    Tokenizer *t = open_any(o, &ck, e);
+    char *text = NULL;
+    int *ids = NULL, n = 0, code = 1;
+    if (!t) goto done;
+    if (o->tokens) {
+        if (tokens_check(o->tokens, o->n_tokens, tokenizer_vocab_size(t), e)) goto done;
+        for (int i = 0, last = -1; i < o->n_tokens; last = o->tokens[i++]) {
+            const char *bytes;
+            char buffer[8];
+            size_t length = tokenizer_decode(t, last, o->tokens[i], &bytes, buffer);
+            fwrite(bytes, 1, length, out);
+        }
+        fputc('\n', out);
+        code = 0;
+        goto done;
+    }
+    size_t size;
+    unsigned how = (o->no_bos ? 0 : TOKENIZE_BOS) | (o->no_special ? 0 : TOKENIZE_SPECIAL);
+    if (options_text(o, &text, &size, e) || tokenizer_encode(t, text, size, how, &ids, &n, e)) goto done;
+    if (o->json) fputs("{\"ids\": [", out);
+    for (int i = 0; i < n; i++) fprintf(out, "%s%d", i ? o->json ? ", " : " " : "", ids[i]);
+    if (o->json) {
+        fputs("], \"pieces\": [", out);
+        for (int i = 0; i < n; i++) {
+            size_t length;
+            const char *piece = tokenizer_piece(t, ids[i], &length);
+            if (i) fputs(", ", out);
+            print_string(out, piece, length);
+        }
+        fputs("]}", out);
+    }
+    fputc('\n', out);
+    code = 0;
+done:
+    free(ids);
+    free(text);
+    tokenizer_close(t);
+    checkpoint_close(&ck);
+    return code;
+}

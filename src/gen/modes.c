@@ -1,0 +1,13 @@
+#include "gen/modes.h"
+
+volatile int interrupted;
+
+const Mode modes[] = {
+    {"generate", "continue a prompt (the default)", mode_generate},
+    {"tokenize", "text to token ids, or --tokens to text", mode_tokenize},
+    {"logits", "logits after --tokens, of the last position or --all", mode_logits},
+    {"info", "what the checkpoint holds", mode_info},
+    {"perplexity", "how well the model predicts the text of -f", mode_perplexity},
+    {"convert", "write the checkpoint as .gguf, llama2.c .bin or a Hugging Face directory", mode_convert},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,13 @@
+/* modes - one function for each value of -m; see Mode in options.h. */
+#pragma once
+#include "gen/options.h"
+
+int mode_generate(const Options *o, FILE *out, Error *e);
+int mode_tokenize(const Options *o, FILE *out, Error *e);
+int mode_logits(const Options *o, FILE *out, Error *e);
+int mode_perplexity(const Options *o, FILE *out, Error *e);
+int mode_info(const Options *o, FILE *out, Error *e);
+int mode_convert(const Options *o, FILE *out, Error *e);
+
+/* interrupted - set by Ctrl-C. A mode that runs long looks at it and returns 130. */
+extern volatile int interrupted;

@@ -1,0 +1,62 @@
+/* options - the command line as a struct. One table drives parsing and --help. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "attention.h"
+#include "base/error.h"
+#include "gen/sampler.h"
+#include "rope.h"
+
+enum { MAX_STOPS = 16 };
+
+typedef struct {
+    const char *checkpoint; /* NULL: left out */
+    const char *mode;
+    const char *prompt, *prompt_file, *system, *chat_template, *tokenizer, *output, *reference, *type;
+    const char *tokens_text;
+    int *tokens, n_tokens;  /* --tokens, owned; tokens is NULL when the flag was not given */
+    int steps;              /* -n; -1: not given */
+    int threads, ctx;       /* 0: not given */
+    int batch;              /* rows of one prefill step */
+    SamplerParams sampler;
+    bool seed_given;
+    const char *stop[MAX_STOPS];
+    int n_stop;
+    KvType kv_type;
+    bool kv_type_given;
+    /* RoPE overrides */
+    double rope_theta, rope_factor; /* 0: not given */
+    int rope_scaling;               /* RopeScaling, -1: not given */
+    int rope_pairing;               /* RopePairing, -1: not given */
+    int rope_original_ctx;          /* 0: not given */
+    /* modes */
+    bool json, csv, all, no_echo, quiet, color, check, deterministic, no_special, no_bos;
+    const char *protocol;           /* hf, llamacpp */
+    int stride;                     /* perplexity hf: 0: half the window */
+    int bench_prefill, bench_depth, bench_runs;
+    int head_dim, seq_len, pos;     /* rope mode; -1 or 0: not given */
+    const char *x;                  /* rope mode: the vector to turn */
+    int kv_heads;                   /* convert: 0: as they are */
+    const char *break_name;         /* teaching mode: the mistake to make */
+    bool help, version;
+    FILE *log;                      /* standard error, for statistics, progress and warnings; never NULL */
+} Options;
+
+/* options_parse - fills o from argv. Returns 0, or -1 with a usage error in e. */
+int options_parse(Options *o, int argc, char **argv, Error *e);
+void options_close(Options *o);
+
+/* options_help - every flag, its meaning and its default. */
+void options_help(FILE *out);
+
+/* A mode: what -m NAME runs. Returns the exit code; on 1 and 2 e holds the line to print. */
+typedef struct {
+    const char *name, *help;
+    int (*run)(const Options *o, FILE *out, Error *e);
+} Mode;
+
+extern const Mode modes[]; /* ends with a NULL name; src/gen/modes.c */
+const Mode *mode_find(const char *name);

@@ -1,0 +1,202 @@
+#include "gen/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEFAULT_CTX = 4096 };
+
+static size_t read_number(const char *path, size_t otherwise) {
+    FILE *f = fopen(path, "r");
+    if (!f) return otherwise;
+    unsigned long long x;
+    size_t result = fscanf(f, "%llu", &x) == 1 ? (size_t)x : otherwise;
+    fclose(f);
+    return result;
+}
+
+size_t memory_available(void) {
+    size_t available = SIZE_MAX;
+    char line[128];
+    unsigned long long kib;
+    FILE *f = fopen("/proc/meminfo", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1) available = (size_t)kib << 10;
+    if (f) fclose(f);
+    size_t limit = read_number("/sys/fs/cgroup/memory.max", SIZE_MAX);
+    size_t used = read_number("/sys/fs/cgroup/memory.current", 0);
+    if (limit != SIZE_MAX) {
+        size_t left = limit > used ? limit - used : 0;
+        if (left < available) available = left;
+    }
+    return available;
+}
+
+int rope_override(Config *config, const Options *o, const char *what, Error *e) {
+    RopeConfig *r = &config->rope;
+    bool any = o->rope_theta > 0 || o->rope_scaling >= 0 || o->rope_factor > 0 || o->rope_original_ctx ||
+               o->rope_pairing >= 0;
+    if (!any) return 0;
+    if (config->pos != POS_ROPE)
+        return fail(e, "%s: --rope-*: expected a model with RoPE, found one with learned positions", what);
+    if (o->rope_theta > 0) r->theta = o->rope_theta;
+    if (o->rope_pairing >= 0) r->pairing = (RopePairing)o->rope_pairing;
+    if (o->rope_scaling >= 0) {
+        r->scaling = (RopeScaling)o->rope_scaling;
+        if (r->scaling == ROPE_SCALING_NONE) r->freq_factors = NULL;
+        if (r->original_ctx < 1) r->original_ctx = config->n_ctx;
+        if (r->low_freq_factor <= 0) r->low_freq_factor = 1;
+        if (r->high_freq_factor <= 0) r->high_freq_factor = 4;
+        if (r->beta_fast <= 0) r->beta_fast = 32;
+        if (r->beta_slow <= 0) r->beta_slow = 1;
+        r->attention_factor = 0;
+    }
+    if (o->rope_factor > 0) r->factor = o->rope_factor;
+    if (o->rope_original_ctx) r->original_ctx = o->rope_original_ctx;
+    return rope_check(r, config->head_dim, what, e);
+}
+
+int tokens_check(const int *ids, int n, int vocab_size, Error *e) {
+    for (int i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= vocab_size)
+            return fail(e, "--tokens: token %d: expected an id from 0 to %d, found %d", i, vocab_size - 1, ids[i]);
+    return 0;
+}
+
+int options_text(const Options *o, char **text, size_t *size, Error *e) {
+    if (o->prompt_file) return file_read(text, size, o->prompt_file, e);
+    const char *prompt = o->prompt ? o->prompt : "";
+    *size = strlen(prompt);
+    *text = strdup(prompt);
+    return *text ? 0 : fail(e, "prompt: memory: expected some, found none");
+}
+
+/* A tokenizer that is named after the checkpoint, or has one of the usual names, beside it. */
+static Tokenizer *tokenizer_beside(const char *path, Error *e) {
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin"};
+    char dir[3072], candidate[4096];
+    if (strlen(path) >= sizeof dir) {
+        fail(e, "%.100s: path: expected a shorter one, found %zu bytes", path, strlen(path));
+        return NULL;
+    }
+    strcpy(dir, path);
+    char *slash = strrchr(dir, '/');
+    if (slash) *slash = 0;
+    else strcpy(dir, ".");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(candidate, sizeof candidate, "%s/%s", dir, names[i]);
+        if (access(candidate, F_OK) == 0) return tokenizer_open(candidate, e);
+    }
+    fail(e, "%s: tokenizer: expected one in or beside the checkpoint, found none (give it with -z)", path);
+    return NULL;
+}
+
+Tokenizer *session_tokenizer(const Options *o, const Gguf *gguf, Error *e) {
+    if (o->tokenizer) return tokenizer_open(o->tokenizer, e);
+    if (gguf && gguf_find(gguf, "tokenizer.ggml.model")) return tokenizer_from_gguf(gguf, e);
+    return tokenizer_beside(o->checkpoint, e);
+}
+
+static void add_eos(Session *s, const int *ids, int n) {
+    for (int i = 0; i < n; i++) {
+        bool known = ids[i] < 0 || ids[i] >= s->model.config.vocab_size;
+        for (int j = 0; j < s->n_eos; j++) known |= s->eos[j] == ids[i];
+        if (!known && s->n_eos < 32) s->eos[s->n_eos++] = ids[i];
+    }
+}
+
+int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
+    const Config *c = &s->model.config;
+    StateOptions so = {.n_ctx = n_ctx ? n_ctx : o->ctx, .n_batch = o->batch, .n_threads = o->threads,
+                       .kv_type = o->kv_type, .deterministic = o->deterministic};
+    if (so.n_threads == 0) so.n_threads = team_default_size();
+    if (so.kv_type == KV_Q8_0 && c->head_dim % QK)
+        return fail(e, "%s: --kv-type: expected head_dim to be a multiple of %d for q8_0, found %d", o->checkpoint,
+                    QK, c->head_dim);
+    bool free_choice = so.n_ctx == 0;
+    if (free_choice) so.n_ctx = c->n_ctx < DEFAULT_CTX ? c->n_ctx : DEFAULT_CTX;
+    if (c->pos == POS_LEARNED && so.n_ctx > c->n_ctx)
+        return fail(e, "%s: context: expected at most %d (learned positions end there), found %d", o->checkpoint,
+                    c->n_ctx, so.n_ctx);
+    if (so.n_batch > so.n_ctx) so.n_batch = so.n_ctx;
+    size_t limit = memory_available();
+    while (free_choice && so.n_ctx > 128 && state_bytes(&s->model, &so) > limit) {
+        so.n_ctx /= 2;
+        if (so.n_batch > so.n_ctx) so.n_batch = so.n_ctx;
+    }
+    size_t bytes = state_bytes(&s->model, &so);
+    if (bytes > limit)
+        return fail(e, "%s: memory: expected %zu MiB for a context of %d, found %zu MiB free (lower it with -c)",
+                    o->checkpoint, bytes >> 20, so.n_ctx, limit >> 20);
+    if (free_choice && so.n_ctx < c->n_ctx && !o->quiet)
+        fprintf(o->log, "context: %d of the model's %d (raise it with -c)\n", so.n_ctx, c->n_ctx);
+    return state_init(&s->state, &s->model, &so, e);
+}
+
+int session_open(Session *s, const Options *o, int parts, Error *e) {
+    *s = (Session){0};
+    Config config;
+    Weights weights;
+    if (checkpoint_open(&s->checkpoint, o->checkpoint, e)) return -1;
+    if (checkpoint_bind(&s->checkpoint, &config, &weights, e)) goto failed;
+    if (rope_override(&config, o, o->checkpoint, e)) goto failed;
+    model_init(&s->model, &config, &weights);
+    add_eos(s, s->checkpoint.eos, s->checkpoint.n_eos);
+    if (parts & SESSION_TOKENIZER) {
+        const Gguf *gguf = s->checkpoint.format == FORMAT_GGUF ? &s->checkpoint.gguf : NULL;
+        if (s->checkpoint.format == FORMAT_HF_DIR && !o->tokenizer) s->tokenizer = tokenizer_open(o->checkpoint, e);
+        else s->tokenizer = session_tokenizer(o, gguf, e);
+        if (!s->tokenizer) goto failed;
+        int n = tokenizer_vocab_size(s->tokenizer), ids[16];
+        /* An embedding may be padded beyond the vocabulary; a vocabulary beyond the embedding is another model's. */
+        bool padded = s->checkpoint.format == FORMAT_HF_DIR || s->checkpoint.format == FORMAT_SAFETENSORS;
+        if (n > config.vocab_size || (n < config.vocab_size && !padded)) {
+            fail(e, "%s: tokenizer: expected %d tokens as the model has, found %d",
+                 o->tokenizer ? o->tokenizer : o->checkpoint, config.vocab_size, n);
+            goto failed;
+        }
+        add_eos(s, ids, tokenizer_eos(s->tokenizer, ids));
+    }
+    if ((parts & SESSION_STATE) && session_state(s, o, 0, e)) goto failed;
+    return 0;
+failed:
+    session_close(s);
+    return -1;
+}
+
+void session_close(Session *s) {
+    state_close(&s->state);
+    tokenizer_close(s->tokenizer);
+    checkpoint_close(&s->checkpoint);
+    *s = (Session){0};
+}
+
+int session_prompt(const Session *s, const Options *o, int **ids, int *n, char **text, size_t *size, Error *e) {
+    int vocab = s->model.config.vocab_size;
+    *ids = NULL;
+    *text = NULL;
+    *n = 0;
+    if (o->tokens) {
+        if (tokens_check(o->tokens, o->n_tokens, vocab, e)) return -1;
+        *ids = malloc(((size_t)o->n_tokens + 1) * sizeof **ids);
+        if (!*ids) return fail(e, "prompt: memory: expected some, found none");
+        memcpy(*ids, o->tokens, (size_t)o->n_tokens * sizeof **ids);
+        *n = o->n_tokens;
+    } else {
+        unsigned how = TOKENIZE_SPECIAL | (o->no_bos ? 0 : TOKENIZE_BOS);
+        if (options_text(o, text, size, e) || tokenizer_encode(s->tokenizer, *text, *size, how, ids, n, e))
+            return -1;
+    }
+    if (*n) return 0;
+    /* No prompt: generation starts at BOS, whether or not the tokenizer puts it before a text. */
+    int bos = s->tokenizer ? tokenizer_bos(s->tokenizer) : -1;
+    if (bos < 0 || bos >= vocab) bos = s->checkpoint.bos;
+    if (bos < 0 || bos >= vocab)
+        return fail(e, "%s: prompt: expected some text or a BOS token, found neither", o->checkpoint);
+    int *one = realloc(*ids, sizeof *one);
+    if (!one) return fail(e, "prompt: memory: expected some, found none");
+    one[0] = bos;
+    *ids = one;
+    *n = 1;
+    return 0;
+}

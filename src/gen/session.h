@@ -1,0 +1,44 @@
+/* session - what most modes begin with: checkpoint, tokenizer, model and one State, checked against each
+ * other and against the memory there is. */
+#pragma once
+#include "checkpoint/checkpoint.h"
+#include "gen/options.h"
+#include "model.h"
+#include "tokenizer.h"
+
+typedef struct {
+    Checkpoint checkpoint;
+    Model model;
+    Tokenizer *tokenizer; /* NULL when the mode needs none */
+    State state;
+    int eos[32], n_eos;   /* end tokens of the checkpoint and of the tokenizer */
+} Session;
+
+enum { SESSION_TOKENIZER = 1, SESSION_STATE = 2 };
+
+/* session_open - opens what `parts` asks for. */
+int session_open(Session *s, const Options *o, int parts, Error *e);
+void session_close(Session *s);
+
+/* session_tokenizer - the tokenizer of -z, of the checkpoint, or beside it. NULL on failure. */
+Tokenizer *session_tokenizer(const Options *o, const Gguf *gguf, Error *e);
+
+/* session_state - opens the State for a context of n_ctx tokens (0: the default, capped at the model's, 4096
+ * and what memory allows, which is said on o->log). */
+int session_state(Session *s, const Options *o, int n_ctx, Error *e);
+
+/* session_prompt - the ids of --tokens, or of the prompt text (with BOS where the model has it); no prompt: BOS
+ * alone. *ids is malloc'ed; so is *text, the prompt's bytes (NULL after --tokens). */
+int session_prompt(const Session *s, const Options *o, int **ids, int *n, char **text, size_t *size, Error *e);
+
+/* options_text - the prompt's bytes from -i or -f; *text is malloc'ed. No prompt: "" */
+int options_text(const Options *o, char **text, size_t *size, Error *e);
+
+/* rope_override - puts the --rope-* flags over what the checkpoint says, and checks the result. */
+int rope_override(Config *config, const Options *o, const char *what, Error *e);
+
+/* tokens_check - every id in [0, vocab_size). */
+int tokens_check(const int *ids, int n, int vocab_size, Error *e);
+
+/* memory_available - bytes that this process may still take: MemAvailable, and the cgroup's limit. */
+size_t memory_available(void);

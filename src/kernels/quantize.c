@@ -1,0 +1,84 @@
+#include "kernels/quantize.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_infinite_f16(uint16_t h) { return (h & 0x7c00) == 0x7c00; }
+
+static int8_t clamp15(float x) {
+    int q = (int)x;
+    return (int8_t)(q > 15 ? 15 : q);
+}
+
+static bool block_q8_0(BlockQ8_0 *b, const float *x) {
+    float max = 0;
+    for (int i = 0; i < QK; i++) max = fmaxf(max, fabsf(x[i]));
+    float d = max / 127, inverse = d != 0 ? 1 / d : 0;
+    b->d = f32_to_f16(d);
+    for (int i = 0; i < QK; i++) b->q[i] = (int8_t)roundf(x[i] * inverse);
+    return !is_infinite_f16(b->d);
+}
+
+/* The value that is largest in magnitude becomes -8. */
+static bool block_q4_0(BlockQ4_0 *b, const float *x) {
+    float largest = 0;
+    for (int i = 0; i < QK; i++)
+        if (fabsf(x[i]) > fabsf(largest)) largest = x[i];
+    float d = largest / -8, inverse = d != 0 ? 1 / d : 0;
+    b->d = f32_to_f16(d);
+    for (int i = 0; i < QK / 2; i++) {
+        int low = clamp15(x[i] * inverse + 8.5f), high = clamp15(x[i + QK / 2] * inverse + 8.5f);
+        b->q[i] = (uint8_t)(low | high << 4);
+    }
+    return !is_infinite_f16(b->d);
+}
+
+static bool block_q4_1(BlockQ4_1 *b, const float *x) {
+    float min = x[0], max = x[0];
+    for (int i = 1; i < QK; i++) {
+        min = fminf(min, x[i]);
+        max = fmaxf(max, x[i]);
+    }
+    float d = (max - min) / 15, inverse = d != 0 ? 1 / d : 0;
+    b->d = f32_to_f16(d);
+    b->m = f32_to_f16(min);
+    for (int i = 0; i < QK / 2; i++) {
+        int low = clamp15((x[i] - min) * inverse + 0.5f),
+            high = clamp15((x[i + QK / 2] - min) * inverse + 0.5f);
+        b->q[i] = (uint8_t)(low | high << 4);
+    }
+    return !is_infinite_f16(b->d) && !is_infinite_f16(b->m);
+}
+
+bool dtype_quantize(void *out, const float *x, size_t n, DType t) {
+    bool fits = true;
+    switch (t) {
+    case DTYPE_F32:
+        memcpy(out, x, n * sizeof *x);
+        return true;
+    case DTYPE_F16:
+        for (size_t i = 0; i < n; i++) {
+            uint16_t h = f32_to_f16(x[i]);
+            memcpy((char *)out + 2 * i, &h, 2);
+            fits &= !is_infinite_f16(h);
+        }
+        return fits;
+    case DTYPE_BF16:
+        for (size_t i = 0; i < n; i++) {
+            uint16_t h = f32_to_bf16(x[i]);
+            memcpy((char *)out + 2 * i, &h, 2);
+        }
+        return true;
+    case DTYPE_Q8_0:
+        for (size_t i = 0; i < n / QK; i++) fits &= block_q8_0((BlockQ8_0 *)out + i, x + i * QK);
+        return fits;
+    case DTYPE_Q4_0:
+        for (size_t i = 0; i < n / QK; i++) fits &= block_q4_0((BlockQ4_0 *)out + i, x + i * QK);
+        return fits;
+    case DTYPE_Q4_1:
+        for (size_t i = 0; i < n / QK; i++) fits &= block_q4_1((BlockQ4_1 *)out + i, x + i * QK);
+        return fits;
+    default:
+        return false;
+    }
+}
