@@ -37,7 +37,7 @@ LIB_CC  := $(wildcard src/*/*.cc)
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
 
-.PHONY: all test clean help install demo smollm2 ladder
+.PHONY: all test clean help install demo smollm2 ladder plots
 all: run
 
 # The release program is ./run; the other configurations stay below build/.
@@ -76,6 +76,11 @@ DATA ?= ../shared/data/tinyshakespeare.txt
 ladder: run
 	@sh scripts/ladder.sh $(DATA)
 
+# The pictures of docs/img, from what ./run prints; PYTHON needs scripts/requirements.txt.
+plots: run smollm2
+	@$(PYTHON) scripts/plot_rope.py
+	$(if $(wildcard build/ladder/table.csv),@$(PYTHON) scripts/plot_ladder.py)
+
 clean:
 	rm -rf build run
 
@@ -84,6 +89,7 @@ help:
 	@echo 'make test         build and run every test'
 	@echo 'make demo         generate text'
 	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'
+	@echo 'make plots        draw docs/img (PYTHON=.venv/bin/python with scripts/requirements.txt)'
 	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
 	@echo 'make install      copy the program to DESTDIR/PREFIX/bin (as llama-run)'
 	@echo 'make clean        remove what was built'
