@@ -5,6 +5,8 @@
 
 #include "kernels/quant.h"
 
+/* ---- KV cache ---------------------------------------------------------------------------------- */
+
 static size_t kv_row_bytes(KvType type, size_t n) {
     static const DType dtype[] = {
         [KV_F32] = DTYPE_F32, [KV_F16] = DTYPE_F16, [KV_Q8_0] = DTYPE_Q8_0};
@@ -15,104 +17,268 @@ size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_di
     return 2 * (size_t)n_layers * (size_t)n_kv_heads * kv_row_bytes(type, (size_t)head_dim);
 }
 
+static size_t padded_ctx(const KvCache *c) {
+    return ((size_t)c->n_ctx + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK;
+}
+
 void kv_cache_take(KvCache *c, Arena *a) {
+    c->kernels = kernels_best();
     c->row_bytes = kv_row_bytes(c->type, (size_t)c->head_dim);
     size_t rows;
-    if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, (size_t)c->n_ctx))
+    if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, padded_ctx(c)))
         a->overflow = true;
     c->k = arena_take(a, rows, c->row_bytes);
     c->v = arena_take(a, rows, c->row_bytes);
 }
 
-/* Where position pos of a layer's KV head begins, in bytes from the start of k or v. */
+/* Bytes from the start of v to a position's row; for the first position of a block, from the start of k too. */
 static size_t kv_at(const KvCache *c, int layer, int head, int pos) {
-    size_t row = ((size_t)layer * (size_t)c->n_kv_heads + (size_t)head) * (size_t)c->n_ctx;
+    size_t row = ((size_t)layer * (size_t)c->n_kv_heads + (size_t)head) * padded_ctx(c);
     return (row + (size_t)pos) * c->row_bytes;
 }
 
-static void kv_store(unsigned char *out, const float *x, KvType type, int n) {
-    if (type == KV_F32) {
-        memcpy(out, x, (size_t)n * sizeof *x);
-    } else if (type == KV_F16) {
-        uint16_t *h = (uint16_t *)(void *)out;
-        for (int i = 0; i < n; i++) h[i] = f32_to_f16(x[i]);
+enum { Q8_GROUP_BYTES = KV_BLOCK * sizeof(BlockQ8_0) }; /* 32 features of a block of keys in q8_0 */
+
+void kv_cache_write(KvCache *c, int layer, int head, int pos, const float *k, const float *v) {
+    int d = c->head_dim, lane = pos % KV_BLOCK;
+    unsigned char *key = c->k + kv_at(c, layer, head, pos - lane), *value = c->v + kv_at(c, layer, head, pos);
+    if (c->type == KV_F32) {
+        float *column = (float *)(void *)key + lane;
+        for (int i = 0; i < d; i++) column[i * KV_BLOCK] = k[i];
+        memcpy(value, v, (size_t)d * sizeof *v);
+    } else if (c->type == KV_F16) {
+        uint16_t *column = (uint16_t *)(void *)key + lane, half[32];
+        for (int i = 0; i < d; i += 32) {
+            int n = d - i < 32 ? d - i : 32;
+            c->kernels->to_f16(half, k + i, (size_t)n);
+            for (int j = 0; j < n; j++) column[(i + j) * KV_BLOCK] = half[j];
+        }
+        c->kernels->to_f16((uint16_t *)(void *)value, v, (size_t)d);
     } else {
-        BlockQ8_0 *block = (BlockQ8_0 *)(void *)out;
-        for (int b = 0; b < n / QK; b++, x += QK) {
-            float max = 0;
-            for (int i = 0; i < QK; i++) max = fmaxf(max, fabsf(x[i]));
-            float d = max / 127, inverse = d > 0 ? 1 / d : 0;
-            block[b].d = f32_to_f16(d);
-            for (int i = 0; i < QK; i++) block[b].q[i] = (int8_t)roundf(x[i] * inverse);
+        for (int i = 0; i < d; i += QK, key += Q8_GROUP_BYTES, value += sizeof(BlockQ8_0)) {
+            float scale, unused;
+            int32_t sum;
+            int8_t q[QK];
+            c->kernels->quantize(q, &scale, &sum, &unused, 1, k + i, 1);
+            ((uint16_t *)(void *)key)[lane] = f32_to_f16(scale);
+            for (int j = 0; j < QK; j++) ((int8_t *)key)[(2 + j) * KV_BLOCK + lane] = q[j];
+            BlockQ8_0 *block = (BlockQ8_0 *)(void *)value;
+            c->kernels->quantize(block->q, &scale, &sum, &unused, 1, v + i, 1);
+            block->d = f32_to_f16(scale);
         }
     }
 }
 
-static void kv_load(float *out, const unsigned char *in, KvType type, int n) {
-    if (type == KV_F32) {
-        memcpy(out, in, (size_t)n * sizeof *out);
-    } else if (type == KV_F16) {
-        const uint16_t *h = (const uint16_t *)(const void *)in;
-        for (int i = 0; i < n; i++) out[i] = f16_to_f32(h[i]);
-    } else {
+/* A block of keys as f32 [head_dim, KV_BLOCK], where it lies or unpacked into room. */
+static const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos) {
+    const unsigned char *in = c->k + kv_at(c, layer, head, pos);
+    size_t d = (size_t)c->head_dim;
+    if (c->type == KV_F32) return (const float *)(const void *)in;
+    if (c->type == KV_F16) {
+        c->kernels->from_f16(room, (const uint16_t *)(const void *)in, d * KV_BLOCK);
+        return room;
+    }
+    for (size_t i = 0; i < d; i += QK, in += Q8_GROUP_BYTES) {
+        float scale[KV_BLOCK];
+        c->kernels->from_f16(scale, (const uint16_t *)(const void *)in, KV_BLOCK);
+        const int8_t *q = (const int8_t *)in + 2 * KV_BLOCK;
+        for (size_t j = 0; j < QK * KV_BLOCK; j++)
+            room[i * KV_BLOCK + j] = scale[j % KV_BLOCK] * (float)q[j];
+    }
+    return room;
+}
+
+/* n values from a position on as f32 [n, stride]; stride >= head_dim. */
+static const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, int head, int pos, int n) {
+    const unsigned char *in = c->v + kv_at(c, layer, head, pos);
+    size_t d = (size_t)c->head_dim;
+    if (c->type == KV_F32 && stride == d) return (const float *)(const void *)in;
+    if (c->type == KV_F16 && stride == d) {
+        c->kernels->from_f16(room, (const uint16_t *)(const void *)in, d * (size_t)n);
+        return room;
+    }
+    for (int p = 0; p < n; p++, in += c->row_bytes) {
+        float *out = room + (size_t)p * stride;
         const BlockQ8_0 *block = (const BlockQ8_0 *)(const void *)in;
-        for (int i = 0; i < n; i++) out[i] = f16_to_f32(block[i / QK].d) * block[i / QK].q[i % QK];
+        if (c->type == KV_F32) memcpy(out, in, d * sizeof *out);
+        else if (c->type == KV_F16) c->kernels->from_f16(out, (const uint16_t *)(const void *)in, d);
+        else
+            for (size_t b = 0; b < d / QK; b++) {
+                float scale = f16_to_f32(block[b].d);
+                for (size_t i = 0; i < QK; i++) out[b * QK + i] = scale * (float)block[b].q[i];
+            }
     }
-}
-
-void kv_cache_write(const Thread *t, KvCache *c, int layer, int pos, int n_tok, const float *k,
-                    const float *v, size_t stride) {
-    for (int h = t->id; h < c->n_kv_heads; h += t->n) {
-        for (int r = 0; r < n_tok; r++) {
-            size_t from = (size_t)r * stride + (size_t)h * (size_t)c->head_dim;
-            size_t at = kv_at(c, layer, h, pos + r);
-            kv_store(c->k + at, k + from, c->type, c->head_dim);
-            kv_store(c->v + at, v + from, c->type, c->head_dim);
-        }
-    }
+    return room;
 }
 
 void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos) {
-    kv_load(out, c->k + kv_at(c, layer, head, pos), c->type, c->head_dim);
+    int lane = pos % KV_BLOCK;
+    const unsigned char *block = c->k + kv_at(c, layer, head, pos - lane);
+    for (int i = 0; i < c->head_dim; i++) {
+        int at = i * KV_BLOCK + lane;
+        const unsigned char *group = block + i / QK * Q8_GROUP_BYTES;
+        if (c->type == KV_F32) out[i] = ((const float *)(const void *)block)[at];
+        else if (c->type == KV_F16) out[i] = f16_to_f32(((const uint16_t *)(const void *)block)[at]);
+        else
+            out[i] = f16_to_f32(((const uint16_t *)(const void *)group)[lane]) *
+                     (float)((const int8_t *)group)[(2 + i % QK) * KV_BLOCK + lane];
+    }
 }
 
 void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos) {
-    kv_load(out, c->v + kv_at(c, layer, head, pos), c->type, c->head_dim);
+    const float *value = kv_values(out, (size_t)c->head_dim, c, layer, head, pos, 1);
+    if (value != out) memcpy(out, value, (size_t)c->head_dim * sizeof *out);
 }
 
-size_t attention_scratch_bytes(int n_heads, int head_dim, int n_batch, int n_threads) {
-    (void)n_heads, (void)n_batch;
-    return (size_t)n_threads * (size_t)head_dim * sizeof(float);
+/* ---- Attention --------------------------------------------------------------------------------- */
+
+enum {
+    ROWS = 32,             /* query rows of a task */
+    CHUNK = 4 * KV_BLOCK,  /* positions between two steps of the online softmax */
+    SPLIT = 256,           /* a part of the cache has at least so many positions */
+    PAD = 32               /* a sum's row holds whole tiles: a multiple of every tile_cols */
+};
+
+/* Scratch of one thread. */
+typedef struct {
+    float *q;      /* [ROWS, d] queries / sqrt(d) */
+    float *score;  /* [ROWS, CHUNK] */
+    float *keys;   /* [d, KV_BLOCK] */
+    float *values; /* [KV_BLOCK, stride] */
+    float *sum;    /* [ROWS, stride] */
+    float max[ROWS], total[ROWS];
+} Work;
+
+static size_t sum_stride(size_t d) { return (d + PAD - 1) / PAD * PAD; }
+
+static size_t work_floats(size_t d) {
+    return ROWS * d + ROWS * CHUNK + (d + 15) / 16 * 16 * KV_BLOCK + (KV_BLOCK + ROWS) * sum_stride(d);
+}
+
+/* Parts of the cache in which a single token's attention is cut: as many as threads. Of each part and query head a
+ * sum, its maximum and its total are kept. */
+size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads) {
+    size_t n = (size_t)n_threads, partial = (size_t)n_heads * (sum_stride((size_t)head_dim) + 2);
+    return n * (work_floats((size_t)head_dim) + partial) * sizeof(float);
+}
+
+/* One task: query rows [row, row + n) of a KV head (row = token * group + head of the group) over the positions
+ * [from, to). Leaves sum, max and total in w. */
+static void attend(Work *w, const float *q, int row, int n, int n_heads, const KvCache *c, int layer, int head,
+                   int pos, int from, int to) {
+    const Kernels *k = c->kernels;
+    int d = c->head_dim, group = n_heads / c->n_kv_heads;
+    size_t stride = sum_stride((size_t)d);
+    float scale = 1 / sqrtf((float)d);
+    for (int i = 0; i < n; i++) {
+        int token = (row + i) / group, h = head * group + (row + i) % group;
+        const float *in = q + ((size_t)token * (size_t)n_heads + (size_t)h) * (size_t)d;
+        for (int j = 0; j < d; j++) w->q[i * d + j] = in[j] * scale;
+        w->max[i] = -3e38f;
+        w->total[i] = 0;
+    }
+    memset(w->sum, 0, (size_t)n * stride * sizeof *w->sum);
+
+    for (int p = from; p < to; p += CHUNK) {
+        int chunk = to - p < CHUNK ? to - p : CHUNK;
+        int blocks = (chunk + KV_BLOCK - 1) / KV_BLOCK;
+        float *c_rows[8];
+        const float *a_rows[8];
+        for (int b = 0; b < blocks; b++) { /* scores = q k^T */
+            const float *keys = kv_keys(w->keys, c, layer, head, p + b * KV_BLOCK);
+            for (int i = 0; i < n; i += k->tile_rows) {
+                int m = n - i < k->tile_rows ? n - i : k->tile_rows;
+                for (int col = 0; col < KV_BLOCK; col += k->tile_cols) {
+                    for (int j = 0; j < m; j++) {
+                        a_rows[j] = w->q + (i + j) * d;
+                        c_rows[j] = w->score + (i + j) * CHUNK + b * KV_BLOCK + col;
+                    }
+                    k->tile(c_rows, a_rows, m, keys + col, KV_BLOCK, d, false);
+                }
+            }
+        }
+        for (int i = 0; i < n; i++) { /* causal: row i sees positions up to its own */
+            int valid = pos + (row + i) / group + 1 - p;
+            valid = valid < 0 ? 0 : valid < chunk ? valid : chunk;
+            float keep = 1;
+            if (valid)
+                keep = k->softmax_step(w->score + i * CHUNK, valid, blocks * KV_BLOCK, &w->max[i], &w->total[i]);
+            else memset(w->score + i * CHUNK, 0, CHUNK * sizeof *w->score);
+            float *sum = w->sum + (size_t)i * stride;
+            for (size_t j = 0; j < stride && keep != 1; j++) sum[j] *= keep;
+        }
+        for (int b = 0; b < blocks; b++) { /* sum += weights v */
+            int m_pos = chunk - b * KV_BLOCK < KV_BLOCK ? chunk - b * KV_BLOCK : KV_BLOCK;
+            const float *values = kv_values(w->values, stride, c, layer, head, p + b * KV_BLOCK, m_pos);
+            for (int i = 0; i < n; i += k->tile_rows) {
+                int m = n - i < k->tile_rows ? n - i : k->tile_rows;
+                for (size_t col = 0; col < stride; col += (size_t)k->tile_cols) {
+                    for (int j = 0; j < m; j++) {
+                        a_rows[j] = w->score + (i + j) * CHUNK + b * KV_BLOCK;
+                        c_rows[j] = w->sum + (size_t)(i + j) * stride + col;
+                    }
+                    k->tile(c_rows, a_rows, m, values + col, stride, m_pos, true);
+                }
+            }
+        }
+    }
 }
 
 void attention(const Thread *t, float *out, const float *q, int n_tok, int n_heads,
                const KvCache *cache, int layer, int pos, void *scratch) {
-    int d = cache->head_dim, group = n_heads / cache->n_kv_heads;
-    float scale = 1 / sqrtf((float)d);
-    float *row = (float *)scratch + (size_t)t->id * (size_t)d; /* one key or value */
-    for (int task = t->id; task < n_tok * n_heads; task += t->n) {
-        int r = task / n_heads, h = task % n_heads;
-        size_t at = ((size_t)r * (size_t)n_heads + (size_t)h) * (size_t)d;
-        const float *query = q + at;
-        float *sum = out + at;
+    int d = cache->head_dim, kv_heads = cache->n_kv_heads, group = n_heads / kv_heads, rows = n_tok * group;
+    size_t stride = sum_stride((size_t)d), n_threads = (size_t)t->n;
+    float *mine = (float *)scratch + (size_t)t->id * work_floats((size_t)d);
+    Work w = {.q = mine};
+    w.sum = w.q + ROWS * d;
+    w.values = w.sum + ROWS * stride;
+    w.keys = w.values + KV_BLOCK * stride;
+    w.score = w.keys + (size_t)(d + 15) / 16 * 16 * KV_BLOCK;
 
-        /* Online softmax: the running maximum, the running sum of weights, and their average of v.
-         */
-        float max = -INFINITY, total = 0;
-        memset(sum, 0, (size_t)d * sizeof *sum);
-        for (int p = 0; p <= pos + r; p++) {
-            kv_cache_key(row, cache, layer, h / group, p);
-            float score = 0;
-#pragma omp simd reduction(+ : score)
-            for (int i = 0; i < d; i++) score += query[i] * row[i];
-            score *= scale;
-            float larger = fmaxf(max, score);
-            float keep = expf(max - larger), weight = expf(score - larger);
-            kv_cache_value(row, cache, layer, h / group, p);
-            for (int i = 0; i < d; i++) sum[i] = sum[i] * keep + weight * row[i];
-            total = total * keep + weight;
-            max = larger;
+    int parts = 1, length = pos + n_tok;
+    if (n_tok == 1 && group <= ROWS && !cache->exact && kv_heads % t->n && length >= 2 * SPLIT)
+        parts = length / SPLIT < t->n ? length / SPLIT : t->n;
+    if (parts == 1) {
+        int tiles = (rows + ROWS - 1) / ROWS;
+        for (int task = t->id; task < kv_heads * tiles; task += t->n) {
+            int head = task % kv_heads, row = task / kv_heads * ROWS, n = rows - row < ROWS ? rows - row : ROWS;
+            attend(&w, q, row, n, n_heads, cache, layer, head, pos, 0, pos + (row + n - 1) / group + 1);
+            for (int i = 0; i < n; i++) {
+                int token = (row + i) / group, h = head * group + (row + i) % group;
+                float *o = out + ((size_t)token * (size_t)n_heads + (size_t)h) * (size_t)d;
+                for (int j = 0; j < d; j++) o[j] = w.sum[(size_t)i * stride + (size_t)j] / w.total[i];
+            }
         }
-        for (int i = 0; i < d; i++) sum[i] /= total;
+        return;
+    }
+
+    float *partial = (float *)scratch + n_threads * work_floats((size_t)d); /* [parts, n_heads, stride + 2] */
+    int each = (length / parts + CHUNK - 1) / CHUNK * CHUNK;
+    size_t begin, end;
+    team_share(t, (size_t)(kv_heads * parts), 1, &begin, &end);
+    for (int task = (int)begin; task < (int)end; task++) {
+        int head = task / parts, part = task % parts, from = part * each;
+        int to = part == parts - 1 || from + each > length ? length : from + each;
+        attend(&w, q, 0, group, n_heads, cache, layer, head, pos, from, to);
+        for (int i = 0; i < group; i++) {
+            float *p = partial + ((size_t)part * (size_t)n_heads + (size_t)(head * group + i)) * (stride + 2);
+            memcpy(p, w.sum + (size_t)i * stride, (size_t)d * sizeof *p);
+            p[stride] = w.max[i];
+            p[stride + 1] = w.total[i];
+        }
+    }
+    team_barrier(t);
+    for (int h = t->id; h < n_heads; h += t->n) {
+        float *o = out + (size_t)h * (size_t)d, max = -3e38f, total = 0;
+        const float *p = partial + (size_t)h * (stride + 2);
+        size_t next = (size_t)n_heads * (stride + 2);
+        for (int part = 0; part < parts; part++) max = fmaxf(max, p[(size_t)part * next + stride]);
+        memset(o, 0, (size_t)d * sizeof *o);
+        for (int part = 0; part < parts; part++, p += next) {
+            float keep = expf(p[stride] - max);
+            total += keep * p[stride + 1];
+            for (int j = 0; j < d; j++) o[j] += keep * p[j];
+        }
+        for (int j = 0; j < d; j++) o[j] /= total;
     }
 }

@@ -1,30 +1,34 @@
 /* attention - swap 4: causal attention over a KV cache, multi-head or grouped-query. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/arena.h"
 #include "base/team.h"
+#include "kernels/kernels.h"
 
 typedef enum { KV_F32, KV_F16, KV_Q8_0 } KvType;
 
 /* KvCache - keys (already rotated) and values of every layer and position.
- * A row is one token's n_kv_heads * head_dim values of type `type`. */
+ * Values lie as they are read, one position after the other: [n_layers, n_kv_heads, n_ctx, head_dim]. Keys lie
+ * transposed in blocks of KV_BLOCK positions, [n_layers, n_kv_heads, n_ctx / KV_BLOCK, head_dim, KV_BLOCK], so that a
+ * vector holds one feature of many positions and a score is a sum without horizontal adds. For q8_0 a block is
+ * [head_dim / 32] times { f16 scale[KV_BLOCK], int8 [32, KV_BLOCK] }. n_ctx is rounded up to whole blocks. */
 typedef struct {
     KvType type;
     int n_layers, n_ctx, n_kv_heads, head_dim;
-    size_t row_bytes;    /* one token, one layer, keys or values */
-    unsigned char *k, *v; /* [n_layers, n_kv_heads, n_ctx, head_dim] of type */
+    size_t row_bytes;    /* one token, one layer, one head, keys or values */
+    unsigned char *k, *v;
+    const Kernels *kernels; /* set by kv_cache_take */
+    bool exact;          /* do not split the cache over threads: the same bits for any number of them */
 } KvCache;
 
 /* kv_cache_take - lays the cache out in the arena (counting pass allowed). */
 void kv_cache_take(KvCache *c, Arena *a);
 size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_dim);
 
-/* kv_cache_write - stores n_tok rows of k and v at positions pos.. of a layer.
- *   k, v [n_tok, n_kv_heads, head_dim] f32, row r at k + r * stride
- * Each thread writes its own KV heads. No barrier. */
-void kv_cache_write(const Thread *t, KvCache *c, int layer, int pos, int n_tok, const float *k,
-                    const float *v, size_t stride);
+/* kv_cache_write - stores k and v [head_dim] of one KV head at one position of a layer. */
+void kv_cache_write(KvCache *c, int layer, int head, int pos, const float *k, const float *v);
 
 /* kv_cache_key, kv_cache_value - one position's [head_dim] values back as f32 (tests, verify). */
 void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);
@@ -37,7 +41,11 @@ void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
  * n_kv_heads == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. Online softmax
  * (arXiv:1805.02867): no [n_tok, n_ctx] score matrix is kept.
  *   scratch attention_scratch_bytes() bytes shared by the team
+ *
+ * One task is one KV head with up to 32 query rows (tokens x heads of the group): each key and value is loaded
+ * once for all of them. When a single token looks back over a long cache, its tasks are cut into parts of the
+ * cache, whose results are put together after a barrier.
  * All threads call it; a barrier must come before (the cache is written) and after. */
 void attention(const Thread *t, float *out, const float *q, int n_tok, int n_heads,
                const KvCache *cache, int layer, int pos, void *scratch);
-size_t attention_scratch_bytes(int n_heads, int head_dim, int n_batch, int n_threads);
+size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);

@@ -20,7 +20,8 @@ static void state_take(State *s, const Config *c, Arena *a) {
                          .n_layers = c->n_layers,
                          .n_ctx = s->options.n_ctx,
                          .n_kv_heads = c->n_kv_heads,
-                         .head_dim = c->head_dim};
+                         .head_dim = c->head_dim,
+                         .exact = s->options.deterministic};
     kv_cache_take(&s->cache, a);
     if (c->pos == POS_ROPE) {
         size_t pairs = (size_t)c->rope.rotary_dim / 2;
@@ -41,9 +42,9 @@ static void state_take(State *s, const Config *c, Arena *a) {
     s->up = arena_take(a, n * (size_t)c->hidden_dim, sizeof(float));
     s->logits = arena_take(a, (size_t)c->vocab_size, sizeof(float));
     int widest = max_int(max_int(c->dim, c->hidden_dim), c->n_heads * c->head_dim);
-    s->act = arena_take(a, act_bytes(n, (size_t)widest), 1);
-    size_t scratch =
-        attention_scratch_bytes(c->n_heads, c->head_dim, s->options.n_batch, s->options.n_threads);
+    s->act_dim = (size_t)widest;
+    s->act = arena_take(a, act_bytes(n, s->act_dim, (size_t)s->options.n_threads), 1);
+    size_t scratch = attention_scratch_bytes(c->n_heads, c->head_dim, s->options.n_threads);
     s->attn_scratch = arena_take(a, scratch, 1);
 }
 
@@ -118,29 +119,58 @@ static void embed(const Thread *t, const Pass *p) {
     team_barrier(t);
 }
 
-static void norm_rows(const Thread *t, const Pass *p, const float *weight, const float *bias) {
+/* normed - the normed rows of the residual stream, ready to be multiplied with w: swap 1. */
+static Act normed(const Thread *t, const Pass *p, const float *weight, const float *bias, bool quantized) {
     const Config *c = &p->m->config;
-    for (int r = t->id; r < p->n; r += t->n) {
-        size_t at = (size_t)r * (size_t)c->dim;
-        norm(p->s->xn + at, p->s->x + at, c->norm, weight, bias, c->dim, c->norm_eps);
-    }
+    State *s = p->s;
+    Act a;
+    int from, to;
+    act_open(&a, t, s->act, s->act_dim, NULL, s->xn, p->n, c->dim, s->options.deterministic);
+    act_mine(t, &a, &from, &to);
+    for (int r = from; r < to; r++)
+        norm(act_row(&a, r), s->x + (size_t)r * (size_t)c->dim, c->norm, weight, bias, c->dim, c->norm_eps);
+    act_ready(t, &a, quantized);
+    return a;
+}
+
+/* project - residual stream += w y + bias, for y [n, cols] that all threads have written (a barrier came before).
+ * Somebody who watches sees the product before it is added. */
+static void project(const Thread *t, const Pass *p, float *y, int cols, const Mat *w, const float *bias,
+                    const char *name, int layer) {
+    State *s = p->s;
+    size_t dim = (size_t)p->m->config.dim;
+    Act a;
+    act_open(&a, t, s->act, s->act_dim, y, NULL, p->n, cols, s->options.deterministic);
+    act_ready(t, &a, mat_is_quantized(w));
+    matmul(t, s->tap ? s->xn : s->x, dim, w, bias, &a, !s->tap);
+    team_barrier(t);
+    if (!s->tap) return;
+    watch(t, p, name, layer, s->xn, (int)dim);
+    if (t->id == 0) a.kernels->add(s->x, s->xn, (size_t)p->n * dim);
     team_barrier(t);
 }
 
-/* add_bias - y[n, cols] += bias, if there is one. The rows are shared out; a barrier comes before.
- */
-static void add_bias(const Thread *t, float *y, const float *bias, int n, int cols) {
-    if (!bias) return;
-    for (int r = t->id; r < n; r += t->n)
-        for (int i = 0; i < cols; i++) y[(size_t)r * (size_t)cols + (size_t)i] += bias[i];
-}
-
-/* add_to_residual - x += y + bias. */
-static void add_to_residual(const Thread *t, const Pass *p, const float *y) {
-    int dim = p->m->config.dim;
-    for (int r = t->id; r < p->n; r += t->n)
-        for (int i = 0; i < dim; i++)
-            p->s->x[(size_t)r * (size_t)dim + (size_t)i] += y[(size_t)r * (size_t)dim + (size_t)i];
+/* turn_and_store - swap 3: q and k are turned to their position, v never; k and v go into the cache. The heads of
+ * all rows are shared out. */
+static void turn_and_store(const Thread *t, const Pass *p, int layer) {
+    const Config *c = &p->m->config;
+    State *s = p->s;
+    int heads = c->n_heads + c->n_kv_heads, d = c->head_dim;
+    size_t from, to;
+    team_share(t, (size_t)p->n * (size_t)heads, 1, &from, &to);
+    for (size_t i = from; i < to; i++) {
+        int r = (int)(i / (size_t)heads), h = (int)(i % (size_t)heads);
+        bool query = h < c->n_heads;
+        size_t at = query ? (size_t)(r * c->n_heads + h) : (size_t)(r * c->n_kv_heads + h - c->n_heads);
+        float *x = (query ? s->q : s->k) + at * (size_t)d;
+        if (c->pos == POS_ROPE) rope_apply(x, 1, 1, d, &s->rope, p->pos + r);
+        if (!query)
+            kv_cache_write(&s->cache, layer, h - c->n_heads, p->pos + r, x, s->v + at * (size_t)d);
+    }
+    if (c->pos == POS_ROPE) {
+        watch(t, p, "q_rot", layer, s->q, c->n_heads * d);
+        watch(t, p, "k_rot", layer, s->k, c->n_kv_heads * d);
+    }
     team_barrier(t);
 }
 
@@ -148,82 +178,45 @@ static void attention_block(const Thread *t, const Pass *p, int layer) {
     const Config *c = &p->m->config;
     const Layer *l = &p->m->weights.layers[layer];
     State *s = p->s;
-    int n = p->n, q_dim = c->n_heads * c->head_dim, kv_dim = c->n_kv_heads * c->head_dim;
+    int q_dim = c->n_heads * c->head_dim, kv_dim = c->n_kv_heads * c->head_dim;
+    bool quantized = mat_is_quantized(&l->wq) || mat_is_quantized(&l->wk) || mat_is_quantized(&l->wv);
 
-    norm_rows(t, p, l->attn_norm, l->attn_norm_bias); /* swap 1 */
-    watch(t, p, "attn_norm", layer, s->xn, c->dim);
-
-    Act a = {.x = s->xn, .n = n, .dim = c->dim, .q = s->act};
-    act_prepare(t, &a, &l->wq);
-    matmul(t, s->q, (size_t)q_dim, &l->wq, &a);
-    matmul(t, s->k, (size_t)kv_dim, &l->wk, &a);
-    matmul(t, s->v, (size_t)kv_dim, &l->wv, &a);
+    Act a = normed(t, p, l->attn_norm, l->attn_norm_bias, quantized); /* swap 1 */
+    watch(t, p, "attn_norm", layer, a.x, c->dim);
+    matmul(t, s->q, (size_t)q_dim, &l->wq, l->bq, &a, false);
+    matmul(t, s->k, (size_t)kv_dim, &l->wk, l->bk, &a, false);
+    matmul(t, s->v, (size_t)kv_dim, &l->wv, l->bv, &a, false);
     team_barrier(t);
-    add_bias(t, s->q, l->bq, n, q_dim);
-    add_bias(t, s->k, l->bk, n, kv_dim);
-    add_bias(t, s->v, l->bv, n, kv_dim);
     watch(t, p, "q", layer, s->q, q_dim);
     watch(t, p, "k", layer, s->k, kv_dim);
     watch(t, p, "v", layer, s->v, kv_dim);
 
-    if (c->pos == POS_ROPE) { /* swap 3: q and k are turned, v never */
-        for (int r = t->id; r < n; r += t->n) {
-            rope_apply(s->q + (size_t)r * (size_t)q_dim, 1, c->n_heads, q_dim, &s->rope,
-                       p->pos + r);
-            rope_apply(s->k + (size_t)r * (size_t)kv_dim, 1, c->n_kv_heads, kv_dim, &s->rope,
-                       p->pos + r);
-        }
-        watch(t, p, "q_rot", layer, s->q, q_dim);
-        watch(t, p, "k_rot", layer, s->k, kv_dim);
-    }
+    turn_and_store(t, p, layer); /* swap 3 */
+    attention(t, s->att, s->q, p->n, c->n_heads, &s->cache, layer, p->pos, s->attn_scratch); /* swap 4 */
     team_barrier(t);
-    kv_cache_write(t, &s->cache, layer, p->pos, n, s->k, s->v, (size_t)kv_dim);
-    team_barrier(t);
-    attention(t, s->att, s->q, n, c->n_heads, &s->cache, layer, p->pos,
-              s->attn_scratch); /* swap 4 */
-    team_barrier(t);
-
-    a = (Act){.x = s->att, .n = n, .dim = q_dim, .q = s->act};
-    act_prepare(t, &a, &l->wo);
-    matmul(t, s->xn, (size_t)c->dim, &l->wo, &a);
-    team_barrier(t);
-    add_bias(t, s->xn, l->bo, n, c->dim);
-    watch(t, p, "attn_out", layer, s->xn, c->dim);
-    add_to_residual(t, p, s->xn);
+    project(t, p, s->att, q_dim, &l->wo, l->bo, "attn_out", layer);
 }
 
 static void ffn_block(const Thread *t, const Pass *p, int layer) {
     const Config *c = &p->m->config;
     const Layer *l = &p->m->weights.layers[layer];
     State *s = p->s;
-    int n = p->n, hidden = c->hidden_dim;
-    size_t from, to;
+    size_t hidden = (size_t)c->hidden_dim, from, to;
+    bool gated = c->ffn == FFN_SWIGLU, quantized = mat_is_quantized(&l->w_up);
 
-    norm_rows(t, p, l->ffn_norm, l->ffn_norm_bias); /* swap 1 */
-    watch(t, p, "ffn_norm", layer, s->xn, c->dim);
+    Act a = normed(t, p, l->ffn_norm, l->ffn_norm_bias, quantized || (gated && mat_is_quantized(&l->w_gate)));
+    watch(t, p, "ffn_norm", layer, a.x, c->dim);
+    if (gated) matmul(t, s->gate, hidden, &l->w_gate, l->b_gate, &a, false);
+    matmul(t, s->up, hidden, &l->w_up, l->b_up, &a, false);
 
-    Act a = {.x = s->xn, .n = n, .dim = c->dim, .q = s->act};
-    act_prepare(t, &a, &l->w_up);
-    if (c->ffn == FFN_SWIGLU) matmul(t, s->gate, (size_t)hidden, &l->w_gate, &a);
-    matmul(t, s->up, (size_t)hidden, &l->w_up, &a);
+    matmul_share(t, c->hidden_dim, &from, &to); /* swap 2, on the columns that this thread has just made */
+    for (size_t r = 0; r < (size_t)p->n; r++) {
+        float *gate = s->gate + r * hidden + from, *up = s->up + r * hidden + from;
+        if (gated) swiglu(gate, up, to - from);
+        else gelu(up, to - from);
+    }
     team_barrier(t);
-    if (c->ffn == FFN_SWIGLU) add_bias(t, s->gate, l->b_gate, n, hidden);
-    add_bias(t, s->up, l->b_up, n, hidden);
-    if (l->b_up || l->b_gate) team_barrier(t);
-
-    float *h = c->ffn == FFN_SWIGLU ? s->gate : s->up; /* swap 2 */
-    team_share(t, (size_t)n * (size_t)hidden, 16, &from, &to);
-    if (c->ffn == FFN_SWIGLU) swiglu(s->gate + from, s->up + from, to - from);
-    else gelu(s->up + from, to - from);
-    team_barrier(t);
-
-    a = (Act){.x = h, .n = n, .dim = hidden, .q = s->act};
-    act_prepare(t, &a, &l->w_down);
-    matmul(t, s->xn, (size_t)c->dim, &l->w_down, &a);
-    team_barrier(t);
-    add_bias(t, s->xn, l->b_down, n, c->dim);
-    watch(t, p, "ffn_out", layer, s->xn, c->dim);
-    add_to_residual(t, p, s->xn);
+    project(t, p, gated ? s->gate : s->up, c->hidden_dim, &l->w_down, l->b_down, "ffn_out", layer);
 }
 
 static void forward(const Thread *t, void *arg) {
@@ -254,19 +247,19 @@ static void head(const Thread *t, void *arg) {
     const Config *c = &h->m->config;
     const Weights *w = &h->m->weights;
     State *s = h->s;
-    const float *x = s->x + (size_t)h->row * (size_t)c->dim;
-    if (t->id == 0) norm(s->xn, x, c->norm, w->final_norm, w->final_norm_bias, c->dim, c->norm_eps);
-    team_barrier(t);
-    Act a = {.x = s->xn, .n = 1, .dim = c->dim, .q = s->act};
-    act_prepare(t, &a, &w->lm_head);
-    matmul(t, s->logits, (size_t)c->vocab_size, &w->lm_head, &a);
+    Act a;
+    act_open(&a, t, s->act, s->act_dim, NULL, NULL, 1, c->dim, s->options.deterministic);
+    norm(act_row(&a, 0), s->x + (size_t)h->row * (size_t)c->dim, c->norm, w->final_norm, w->final_norm_bias, c->dim,
+         c->norm_eps);
+    act_ready(t, &a, mat_is_quantized(&w->lm_head));
+    if (t->id == 0 && s->tap) s->tap(s->tap_arg, "final_norm", -1, a.x, 1, c->dim, (size_t)c->dim, h->row);
+    matmul(t, s->logits, (size_t)c->vocab_size, &w->lm_head, NULL, &a, false);
 }
 
 const float *model_logits(const Model *m, State *s, int row) {
     Head h = {m, s, row};
     team_run(s->team, head, &h);
     if (s->tap) {
-        s->tap(s->tap_arg, "final_norm", -1, s->xn, 1, m->config.dim, (size_t)m->config.dim, row);
         s->tap(s->tap_arg, "logits", -1, s->logits, 1, m->config.vocab_size,
                (size_t)m->config.vocab_size, row);
     }

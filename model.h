@@ -91,6 +91,7 @@ typedef struct {
     float *gate, *up; /* [n_batch, hidden_dim] */
     float *logits;    /* [vocab_size] */
     void *act;        /* prepared activations, see Act */
+    size_t act_dim;   /* widest row that act has room for */
     void *attn_scratch;
     Tap *tap;         /* NULL: nobody watches */
     void *tap_arg;

@@ -3,14 +3,12 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Sums are kept in double: a row is short, and a wide residual stream loses nothing to rounding. */
+#include "kernels/kernels.h"
 
 void rmsnorm(float *y, const float *x, const float *weight, int dim, float eps) {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int i = 0; i < dim; i++) sum += (double)x[i] * (double)x[i];
-    float scale = (float)(1.0 / sqrt(sum / dim + (double)eps));
-    for (int i = 0; i < dim; i++) y[i] = weight[i] * (x[i] * scale);
+    const Kernels *k = kernels_best();
+    double mean_square = (double)k->sum_squares(x, dim) / dim;
+    k->scale(y, x, weight, (float)(1.0 / sqrt(mean_square + (double)eps)), dim);
 }
 
 void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim,

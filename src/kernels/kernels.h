@@ -1,0 +1,80 @@
+/* kernels - the few loops that decide the speed, one table of them for each instruction set.
+ *
+ * ref.c is the specification in plain C; avx2.c, avxvnni.c and avx512.c compile the same body (simd_body.h)
+ * for their vectors. The table is chosen once, at run time, from what the CPU and the system can do. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/mat.h"
+
+enum { ACT_TILE = 8 };   /* rows of activations that lie interleaved for a product of many rows */
+enum { KV_BLOCK = 32 };  /* positions whose keys lie transposed together in the KV cache */
+
+typedef struct Kernels Kernels;
+
+/* Act - n rows of activations about to be multiplied, prepared once and used by several products.
+ * For quantized weights each 32 values x are kept as x = d * q in 8 bits, as Q8_0 does. Block b of row r lies
+ * at index ((r / tile) * blocks + b) * tile + r % tile of q, d, sum and weight_of_min. */
+typedef struct {
+    const Kernels *kernels;
+    float *x;       /* [n, dim] f32 */
+    int n, dim;
+    int tile;       /* 1, or ACT_TILE: the rows are padded to a multiple of it with zeros */
+    bool exact;     /* same bits for every n: only kernels whose order of sums depends on no other row */
+    bool shared;    /* the threads prepare the rows together; else each thread has its own copy */
+    int blocks;     /* dim / 32; 0: dim is not a multiple, there is no 8-bit form */
+    int8_t *q;      /* [padded rows * blocks, 32] in [-127, 127] */
+    float *d;       /* [padded rows * blocks] */
+    int32_t *sum;   /* sum of the block's q */
+    float *weight_of_min; /* d * sum: what a constant added to the 32 weights is multiplied with */
+} Act;
+
+struct Kernels {
+    const char *name; /* "ref", "avx2", "avxvnni", "avx512" */
+    bool int8;        /* quantized weights are multiplied with activations of 8 bits */
+    int tile_rows, tile_cols; /* of `tile` */
+
+    /* quantize - the 8-bit form of `blocks` blocks of x; consecutive blocks of the row are `step` blocks apart
+     * in the output. d = max |x| / 127, q = x / d to nearest. */
+    void (*quantize)(int8_t *q, float *d, int32_t *sum, float *weight_of_min, int step, const float *x,
+                     int blocks);
+
+    /* gemv - y[r] = (add ? y[r] : 0) + w[r] . a[row] for r in [from, to); a->tile is 1. */
+    void (*gemv)(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add);
+
+    /* gemm - the same for all rows of a, row i at y + i * y_stride; any tile. One order of sums for each
+     * element, whatever n is. */
+    void (*gemm)(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add);
+
+    /* tile - c[i][0 .. tile_cols) = (add ? c[i] : 0) + sum over j < k of a[i][j] * b[j * b_stride ..], for
+     * i < m <= tile_rows. All f32. */
+    void (*tile)(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k,
+                 bool add);
+
+    /* softmax_step - one chunk of an online softmax (arXiv:1805.02867): s[i] = exp(s[i] - max) for i < valid,
+     * 0 from there to n; *max and *total go on. Returns what earlier sums must be multiplied with. */
+    float (*softmax_step)(float *s, int valid, int n, float *max, float *total);
+
+    void (*exp)(float *y, const float *x, size_t n);         /* within 2 ulp where e^x is a normal number */
+    void (*swiglu)(float *gate, const float *up, size_t n);  /* gate = silu(gate) * up */
+    void (*gelu)(float *x, size_t n);                        /* x = gelu_tanh(x) */
+    void (*add)(float *y, const float *x, size_t n);         /* y += x */
+    float (*sum_squares)(const float *x, int n);
+    void (*scale)(float *y, const float *x, const float *weight, float s, int n); /* y = weight * (x * s) */
+    void (*from_f16)(float *y, const uint16_t *x, size_t n);
+    void (*to_f16)(uint16_t *y, const float *x, size_t n);
+};
+
+extern const Kernels kernels_ref;
+
+/* kernels_best - the fastest table for this machine, or the one that env RUN_CPU=ref|avx2|avxvnni|avx512 names
+ * (one that the machine lacks is not taken: the best below it is). Found once, then remembered. */
+const Kernels *kernels_best(void);
+
+/* kernels_named - the table of that name; NULL when this machine or this build does not have it. */
+const Kernels *kernels_named(const char *name);
+
+/* mat_is_quantized - whether the type's products take 8-bit activations. */
+bool mat_is_quantized(const Mat *w);

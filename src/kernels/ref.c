@@ -1,0 +1,113 @@
+/* ref - the specification of every kernel: weights are dequantized to f32, activations stay f32. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+static void quantize(int8_t *q, float *d, int32_t *sum, float *weight_of_min, int step, const float *x,
+                     int blocks) {
+    for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, weight_of_min += step, x += QK) {
+        float max = 0;
+        for (int i = 0; i < QK; i++) max = fmaxf(max, fabsf(x[i]));
+        *d = max / 127;
+        float inverse = max > 0 ? 127 / max : 0;
+        *sum = 0;
+        for (int i = 0; i < QK; i++) {
+            q[i] = (int8_t)rintf(x[i] * inverse);
+            *sum += q[i];
+        }
+        *weight_of_min = *d * (float)*sum;
+    }
+}
+
+/* Each weight row is dequantized in pieces and multiplied with every row of activations. */
+static void multiply(float *y, size_t y_stride, const Mat *w, int from, int to, const float *x, int n, int dim,
+                     bool add) {
+    enum { PIECE = 256 };
+    float piece[PIECE];
+    for (int r = from; r < to; r++) {
+        for (int i = 0; i < n && !add; i++) y[(size_t)i * y_stride + (size_t)r] = 0;
+        for (int c = 0; c < w->cols; c += PIECE) {
+            int m = w->cols - c < PIECE ? w->cols - c : PIECE;
+            mat_dequantize(piece, w, r, c, m);
+            for (int i = 0; i < n; i++) {
+                const float *row = x + (size_t)i * (size_t)dim + c;
+                float sum = 0;
+#pragma omp simd reduction(+ : sum)
+                for (int j = 0; j < m; j++) sum += piece[j] * row[j];
+                y[(size_t)i * y_stride + (size_t)r] += sum;
+            }
+        }
+    }
+}
+
+static void gemv(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add) {
+    multiply(y, 0, w, from, to, a->x + (size_t)row * (size_t)a->dim, 1, a->dim, add);
+}
+
+static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add) {
+    multiply(y, y_stride, w, from, to, a->x, a->n, a->dim, add);
+}
+
+enum { ROWS = 4, COLS = 16 };
+
+static void tile(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k,
+                 bool add) {
+    for (int i = 0; i < m; i++) {
+        float sum[COLS] = {0};
+        if (add) memcpy(sum, c[i], sizeof sum);
+        for (int j = 0; j < k; j++)
+            for (int col = 0; col < COLS; col++) sum[col] += a[i][j] * b[(size_t)j * b_stride + (size_t)col];
+        memcpy(c[i], sum, sizeof sum);
+    }
+}
+
+static float softmax_step(float *s, int valid, int n, float *max, float *total) {
+    float larger = *max;
+    for (int i = 0; i < valid; i++) larger = fmaxf(larger, s[i]);
+    float keep = larger == *max ? 1 : expf(*max - larger), sum = 0;
+    for (int i = 0; i < valid; i++) sum += s[i] = expf(s[i] - larger);
+    for (int i = valid; i < n; i++) s[i] = 0;
+    *max = larger;
+    *total = *total * keep + sum;
+    return keep;
+}
+
+static void exps(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = expf(x[i]);
+}
+
+static void swiglu(float *gate, const float *up, size_t n) {
+    for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
+}
+
+static void gelu(float *x, size_t n) {
+    const float sqrt_2_over_pi = 0.7978845608028654f;
+    for (size_t i = 0; i < n; i++)
+        x[i] = 0.5f * x[i] * (1 + tanhf(sqrt_2_over_pi * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+}
+
+static void add(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+static float sum_squares(const float *x, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    return (float)sum;
+}
+
+static void scale(float *y, const float *x, const float *weight, float s, int n) {
+    for (int i = 0; i < n; i++) y[i] = weight[i] * (x[i] * s);
+}
+
+static void from_f16(float *y, const uint16_t *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = f16_to_f32(x[i]);
+}
+
+static void to_f16(uint16_t *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = f32_to_f16(x[i]);
+}
+
+const Kernels kernels_ref = {"ref", false,  ROWS, COLS,   quantize, gemv,        gemm,  tile,     softmax_step,
+                             exps,  swiglu, gelu, add,    sum_squares, scale, from_f16, to_f16};
