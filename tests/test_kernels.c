@@ -1,0 +1,307 @@
+/* Every kernel at every level of this machine against the scalar one: odd lengths, ends of rows, extreme values. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+#include <cmocka.h>
+
+static uint64_t seed = 1;
+static uint32_t random_bits(void) { /* splitmix64 */
+    uint64_t z = seed += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(z >> 32);
+}
+static float random_unit(void) { return (float)(int32_t)random_bits() * 0x1p-31f; }
+
+static const char *const names[] = {"avx2", "avxvnni", "avx512"};
+
+/* The level that the test was started for, or skip: the summary counts what this machine cannot run. */
+static const Kernels *level(void **state) {
+    const Kernels *k = kernels_named(*state);
+    if (!k) {
+        printf("SKIP: this machine has no %s\n", (const char *)*state);
+        skip();
+    }
+    return k;
+}
+
+/* A random matrix of a type. Extreme: every integer at an end of its range, signs mixed. */
+static Mat matrix(DType t, int rows, int cols, bool extreme) {
+    size_t stride = dtype_row_bytes(t, (size_t)cols);
+    uint8_t *data = malloc((size_t)rows * stride + 1);
+    Mat w = {t, rows, cols, stride, data + 1, NULL, 0}; /* one byte off any alignment, as in a mapped file */
+    uint8_t *p = data + 1;
+    for (size_t i = 0; i < (size_t)rows * stride; i++) {
+        static const uint8_t ends[] = {0x80, 0x7f, 0x81, 0xff, 0x00};
+        p[i] = extreme ? ends[random_bits() % 5] : (uint8_t)random_bits();
+        if (extreme && i % 3 == 0) p[i] = 0x80;
+    }
+    for (int r = 0; r < rows; r++) {
+        for (int b = 0; b < cols / dtype_info[t].block_values; b++) {
+            uint8_t *block = p + (size_t)r * stride + (size_t)(b * dtype_info[t].block_bytes);
+            uint16_t d = f32_to_f16(random_unit() * 0.1f), m = f32_to_f16(random_unit());
+            uint16_t bf = f32_to_bf16(random_unit());
+            float f = random_unit();
+            if (t == DTYPE_F32) memcpy(block, &f, 4);
+            if (t == DTYPE_F16) memcpy(block, &m, 2);
+            if (t == DTYPE_BF16) memcpy(block, &bf, 2);
+            if (t == DTYPE_Q8_0 || t == DTYPE_Q4_0 || t == DTYPE_Q4_1) memcpy(block, &d, 2);
+            if (t == DTYPE_Q4_1) memcpy(block + 2, &m, 2);
+        }
+    }
+    if (t == DTYPE_Q8_GROUP) {
+        w.group = cols % 64 == 0 ? 64 : cols;
+        size_t n = (size_t)rows * (size_t)cols / (size_t)w.group;
+        float *scales = malloc(n * sizeof *scales);
+        for (size_t i = 0; i < n; i++) scales[i] = random_unit() * 0.1f;
+        w.scales = scales;
+    }
+    return w;
+}
+
+static void matrix_free(Mat *w) {
+    free((uint8_t *)(uintptr_t)w->data - 1);
+    free((void *)(uintptr_t)w->scales);
+}
+
+/* An Act with its 8-bit form made by k, in rows padded to `tile`. */
+static Act act(const Kernels *k, float *x, int n, int dim, int tile) {
+    Act a = {.kernels = k, .x = x, .n = n, .dim = dim, .tile = tile, .blocks = dim % QK ? 0 : dim / QK};
+    size_t blocks = (size_t)((n + tile - 1) / tile * tile) * (size_t)a.blocks + 16;
+    a.q = calloc(blocks, QK);
+    a.d = calloc(blocks, sizeof *a.d);
+    a.sum = calloc(blocks, sizeof *a.sum);
+    a.weight_of_min = calloc(blocks, sizeof *a.weight_of_min);
+    for (int r = 0; r < n && a.blocks; r++) {
+        size_t at = (size_t)(r / tile * tile) * (size_t)a.blocks + (size_t)(r % tile);
+        k->quantize(a.q + at * QK, a.d + at, a.sum + at, a.weight_of_min + at, tile, x + (size_t)r * (size_t)dim,
+                    a.blocks);
+    }
+    return a;
+}
+
+static void act_free(Act *a) {
+    free(a->q);
+    free(a->d);
+    free(a->sum);
+    free(a->weight_of_min);
+}
+
+/* What the product must be, in double: with the 8-bit activations for quantized weights, with f32 otherwise. The
+ * second value is the sum of magnitudes, which rounding errors are measured by. */
+static double product(double *size, const Mat *w, int r, const Act *a, int row) {
+    float *piece = malloc((size_t)w->cols * sizeof *piece);
+    mat_dequantize_row(piece, w, r);
+    double sum = 0;
+    *size = 1e-30;
+    for (int c = 0; c < w->cols; c++) {
+        size_t at = ((size_t)(row / a->tile) * (size_t)a->blocks + (size_t)(c / QK)) * (size_t)a->tile +
+                    (size_t)(row % a->tile);
+        double x = mat_is_quantized(w) ? (double)a->d[at] * a->q[at * QK + (size_t)(c % QK)]
+                                       : (double)a->x[(size_t)row * (size_t)a->dim + (size_t)c];
+        sum += (double)piece[c] * x;
+        *size += fabs((double)piece[c] * x);
+    }
+    if (w->dtype == DTYPE_Q4_0 || w->dtype == DTYPE_Q4_1) *size *= 8; /* the offset is a product of its own */
+    free(piece);
+    return sum;
+}
+
+static void check_product(const Kernels *k, DType t, int rows, int cols, int n, bool extreme) {
+    if (cols % dtype_info[t].block_values) return;
+    Mat w = matrix(t, rows, cols, extreme);
+    float *x = malloc((size_t)n * (size_t)cols * sizeof *x), *y = malloc((size_t)n * (size_t)(rows + 3) * sizeof *y);
+    for (int i = 0; i < n * cols; i++) x[i] = extreme ? (random_bits() & 1 ? 1000.0f : -1000.0f) : random_unit();
+    if (cols >= 2 * QK)
+        for (int i = 0; i < QK; i++) x[i] = 0; /* a block of zeros has scale 0 */
+    for (int many = 0; many < 3; many++) { /* gemv; gemm of single rows; gemm of tiles */
+        Act a = act(k, x, n, cols, many == 2 ? ACT_TILE : 1);
+        for (int add = 0; add < 2; add++) {
+            for (int i = 0; i < n * (rows + 3); i++) y[i] = 5;
+            int from = rows > 4 ? 1 : 0, to = rows > 20 ? rows - 1 : rows;
+            if (many) k->gemm(y, (size_t)(rows + 3), &w, from, to, &a, add);
+            for (int i = 0; i < n && !many; i++) k->gemv(y + i * (rows + 3), &w, from, to, &a, i, add);
+            for (int i = 0; i < n; i++) {
+                for (int r = 0; r < rows + 3; r++) {
+                    float found = y[i * (rows + 3) + r];
+                    if (r < from || r >= to) {
+                        assert_true(found == 5); /* nothing beside its columns is touched */
+                        continue;
+                    }
+                    double size, expected = product(&size, &w, r, &a, i) + (add ? 5 : 0);
+                    if (!(fabs((double)found - expected) <= 4e-6 * (size + 5)))
+                        fail_msg("%s %s rows %d cols %d n %d way %d: expected %.9g, found %.9g", k->name,
+                                 dtype_info[t].name, rows, cols, n, many, expected, (double)found);
+                }
+            }
+        }
+        act_free(&a);
+    }
+    free(x);
+    free(y);
+    matrix_free(&w);
+}
+
+static void products(void **state) {
+    const Kernels *k = level(state);
+    static const int shapes[][3] = {{1, 32, 1},   {4, 64, 1},   {5, 288, 2},  {17, 320, 3}, {33, 96, 9},
+                                    {40, 544, 13}, {70, 64, 17}, {3, 7, 5},    {19, 45, 4},  {36, 2112, 10}};
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            for (int extreme = 0; extreme < 2; extreme++)
+                check_product(k, (DType)t, shapes[i][0], shapes[i][1], shapes[i][2], extreme);
+}
+
+/* The same element has the same bits whatever stands beside it. */
+static void gemm_is_exact(void **state) {
+    const Kernels *k = level(state);
+    enum { ROWS = 50, COLS = 2112, N = 11 };
+    static float x[N * COLS], all[N * ROWS], one[ROWS];
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        Mat w = matrix((DType)t, ROWS, COLS, false);
+        for (int i = 0; i < N * COLS; i++) x[i] = random_unit();
+        Act a = act(k, x, N, COLS, ACT_TILE);
+        k->gemm(all, ROWS, &w, 0, ROWS, &a, false);
+        for (int i = 0; i < N; i++) {
+            Act b = act(k, x + i * COLS, 1, COLS, 1);
+            k->gemm(one, ROWS, &w, 0, 16, &b, false); /* in two parts, as two threads would */
+            k->gemm(one, ROWS, &w, 16, ROWS, &b, false);
+            assert_memory_equal(one, all + i * ROWS, sizeof one);
+            act_free(&b);
+        }
+        act_free(&a);
+        matrix_free(&w);
+    }
+}
+
+static void activations_in_8_bits(void **state) {
+    const Kernels *k = level(state);
+    enum { BLOCKS = 5 };
+    static const float sizes[] = {1, 1e-30f, 3e37f, 0, 1e-3f};
+    for (int step = 1; step <= 8; step += 7) {
+        float x[BLOCKS * QK], d[2][BLOCKS * 8] = {{0}}, wm[2][BLOCKS * 8] = {{0}};
+        int8_t q[2][BLOCKS * 8 * QK] = {{0}};
+        int32_t sum[2][BLOCKS * 8] = {{0}};
+        for (int i = 0; i < BLOCKS * QK; i++) x[i] = random_unit() * sizes[i / QK];
+        kernels_ref.quantize(q[0], d[0], sum[0], wm[0], step, x, BLOCKS);
+        k->quantize(q[1], d[1], sum[1], wm[1], step, x, BLOCKS);
+        assert_memory_equal(q[0], q[1], sizeof q[0]);
+        assert_memory_equal(d[0], d[1], sizeof d[0]);
+        assert_memory_equal(sum[0], sum[1], sizeof sum[0]);
+        assert_memory_equal(wm[0], wm[1], sizeof wm[0]);
+    }
+}
+
+static void exp_within_2_ulp(void **state) {
+    const Kernels *k = level(state);
+    double worst = 0;
+    for (double x = -87.3; x < 88.37; x += 0.00037) {
+        float in = (float)x, out;
+        k->exp(&out, &in, 1);
+        double exact = exp((double)in), ulp = ldexp(1, ilogb(exact) - 23);
+        worst = fmax(worst, fabs((double)out - exact) / ulp);
+    }
+    printf("exp at %s: %.3f ulp at most\n", k->name, worst);
+    assert_true(worst <= 2);
+    float special[] = {-INFINITY, -1000, -88, 0, -0.0f}, y[5];
+    k->exp(y, special, 5);
+    assert_true(y[0] == 0 && y[1] == 0 && y[2] == 0 && y[3] == 1 && y[4] == 1);
+}
+
+static void close_to(const float *a, const float *b, int n, float tolerance) {
+    for (int i = 0; i < n; i++) assert_true(fabsf(a[i] - b[i]) <= tolerance * (fabsf(b[i]) + 1e-6f));
+}
+
+static void elementwise(void **state) {
+    const Kernels *k = level(state);
+    enum { N = 71 };
+    for (int n = 1; n <= N; n++) {
+        float x[N], u[N], a[N], b[N];
+        uint16_t h[2][N];
+        for (int i = 0; i < n; i++) {
+            x[i] = random_unit() * (i % 7 ? 6 : 60);
+            u[i] = random_unit();
+        }
+        memcpy(a, x, sizeof a);
+        memcpy(b, x, sizeof b);
+        k->swiglu(a, u, (size_t)n);
+        kernels_ref.swiglu(b, u, (size_t)n);
+        close_to(a, b, n, 2e-6f);
+        memcpy(a, x, sizeof a);
+        memcpy(b, x, sizeof b);
+        k->gelu(a, (size_t)n);
+        kernels_ref.gelu(b, (size_t)n);
+        for (int i = 0; i < n; i++) assert_true(fabsf(a[i] - b[i]) <= 2e-6f * (1 + fabsf(b[i])));
+        float s = k->sum_squares(x, n), t = kernels_ref.sum_squares(x, n);
+        close_to(&s, &t, 1, 1e-6f);
+        k->to_f16(h[0], x, (size_t)n);
+        kernels_ref.to_f16(h[1], x, (size_t)n);
+        assert_memory_equal(h[0], h[1], (size_t)n * sizeof **h);
+        k->from_f16(a, h[0], (size_t)n);
+        kernels_ref.from_f16(b, h[0], (size_t)n);
+        assert_memory_equal(a, b, (size_t)n * sizeof *a);
+        for (int valid = 1; valid <= n; valid += 5) {
+            float max[2] = {0.5f, 0.5f}, total[2] = {3, 3};
+            memcpy(a, x, sizeof a);
+            memcpy(b, x, sizeof b);
+            float keep = k->softmax_step(a, valid, n, &max[0], &total[0]);
+            float expected = kernels_ref.softmax_step(b, valid, n, &max[1], &total[1]);
+            close_to(&keep, &expected, 1, 2e-6f);
+            close_to(total, total + 1, 1, 2e-6f);
+            assert_true(max[0] == max[1]);
+            close_to(a, b, n, 2e-6f);
+        }
+    }
+}
+
+static void tiles(void **state) {
+    const Kernels *k = level(state);
+    enum { K = 37, STRIDE = 40 };
+    static float a[8][K], b[K * STRIDE], c[8][32];
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < K; j++) a[i][j] = random_unit();
+    for (int i = 0; i < K * STRIDE; i++) b[i] = random_unit();
+    for (int m = 1; m <= k->tile_rows; m++) {
+        const float *rows[8];
+        float *out[8];
+        for (int i = 0; i < 8; i++) {
+            rows[i] = a[i];
+            out[i] = c[i];
+            for (int j = 0; j < 32; j++) c[i][j] = 1;
+        }
+        k->tile(out, rows, m, b, STRIDE, K, true);
+        for (int i = 0; i < m; i++) {
+            for (int j = 0; j < k->tile_cols; j++) {
+                double sum = 1;
+                for (int l = 0; l < K; l++) sum += (double)a[i][l] * (double)b[l * STRIDE + j];
+                assert_true(fabs((double)c[i][j] - sum) < 1e-5);
+            }
+        }
+        for (int i = m; i < 8; i++) assert_true(c[i][0] == 1);
+    }
+}
+
+int main(void) {
+    int failures = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *name = (void *)(uintptr_t)names[i];
+        const struct CMUnitTest tests[] = {
+            cmocka_unit_test_prestate(products, name),
+            cmocka_unit_test_prestate(gemm_is_exact, name),
+            cmocka_unit_test_prestate(activations_in_8_bits, name),
+            cmocka_unit_test_prestate(exp_within_2_ulp, name),
+            cmocka_unit_test_prestate(elementwise, name),
+            cmocka_unit_test_prestate(tiles, name),
+        };
+        failures += cmocka_run_group_tests_name(names[i], tests, NULL, NULL);
+    }
+    return failures;
+}
