@@ -109,17 +109,20 @@ void rope_inv_freq(double *inv_freq, double *attention_factor, const RopeConfig 
     *attention_factor = attention_factor_of(c);
 }
 
+void rope_row(float *cosine, float *sine, const double *inv_freq, double scale, int pairs, int pos) {
+    for (int i = 0; i < pairs; i++) {
+        double angle = pos * inv_freq[i]; /* not a running sum: exact at any position */
+        cosine[i] = (float)(cos(angle) * scale);
+        sine[i] = (float)(sin(angle) * scale);
+    }
+}
+
 void rope_table_fill(RopeTable *t, const RopeConfig *config, int seq_len) {
     double inv_freq[ROPE_MAX_PAIRS], scale;
     int pairs = t->rotary_dim / 2;
     rope_inv_freq(inv_freq, &scale, config, seq_len);
-    for (int pos = 0; pos < t->n_ctx; pos++) {
-        for (int i = 0; i < pairs; i++) {
-            double angle = pos * inv_freq[i]; /* not a running sum: exact at any position */
-            t->cos[(long)pos * pairs + i] = (float)(cos(angle) * scale);
-            t->sin[(long)pos * pairs + i] = (float)(sin(angle) * scale);
-        }
-    }
+    for (int pos = 0; pos < t->n_ctx; pos++)
+        rope_row(t->cos + (long)pos * pairs, t->sin + (long)pos * pairs, inv_freq, scale, pairs, pos);
 }
 
 /* ---- What makes no sense is refused ------------------------------------------------------------ */

@@ -57,6 +57,9 @@ int rope_check(const RopeConfig *config, int head_dim, const char *what, Error *
  * sequence of seq_len tokens (dynamic and longrope depend on it). Source: ROPE_INIT_FUNCTIONS. */
 void rope_inv_freq(double *inv_freq, double *attention_factor, const RopeConfig *config, int seq_len);
 
+/* rope_row - one row of the table: cosine, sine [pairs] of position pos. */
+void rope_row(float *cosine, float *sine, const double *inv_freq, double scale, int pairs, int pos);
+
 /* rope_table_fill - cos, sin of positions [0, n_ctx) for a sequence of seq_len tokens. t->cos and
  * t->sin are the caller's memory. */
 void rope_table_fill(RopeTable *t, const RopeConfig *config, int seq_len);
