@@ -1,0 +1,320 @@
+/* verify: sound models pass, and a model broken in each known way is told by name: the first tensor that is over and the
+ * cause. The references are transformers' own intermediates (scripts/hf_reference.py). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/checkpoint.h"
+#include "gen/verify.h"
+
+#include <cmocka.h> /* last: it makes fail a macro */
+
+#define FIXTURES "tests/fixtures/"
+
+typedef struct {
+    Checkpoint ck;
+    Config config;
+    Weights weights; /* its layers are ours to break */
+    Layer layers[4];
+    Trace ref;
+    void *owned[16];
+    int n_owned;
+} Fixture;
+
+static void fixture_open(Fixture *f, const char *model, const char *reference) {
+    char path[256];
+    Error e = {0};
+    *f = (Fixture){0};
+    snprintf(path, sizeof path, FIXTURES "%s", model);
+    if (checkpoint_open(&f->ck, path, &e) || checkpoint_bind(&f->ck, &f->config, &f->weights, &e)) fail_msg("%s", e.text);
+    memcpy(f->layers, f->weights.layers, (size_t)f->config.n_layers * sizeof *f->layers);
+    f->weights.layers = f->layers;
+    snprintf(path, sizeof path, FIXTURES "verify/%s.safetensors", reference);
+    if (trace_read(&f->ref, path, &f->config, &e)) fail_msg("%s", e.text);
+}
+
+static void fixture_close(Fixture *f) {
+    for (int i = 0; i < f->n_owned; i++) free(f->owned[i]);
+    trace_close(&f->ref);
+    checkpoint_close(&f->ck);
+}
+
+static float *keep(Fixture *f, size_t n) {
+    float *x = calloc(n, sizeof *x);
+    assert_non_null(x);
+    f->owned[f->n_owned++] = x;
+    return x;
+}
+
+/* A copy of a matrix whose rows come from where from[row] says. */
+static Mat rows_moved(Fixture *f, const Mat *w, const int *from) {
+    float *data = keep(f, (size_t)w->rows * (size_t)w->cols);
+    for (int r = 0; r < w->rows; r++) mat_dequantize_row(data + (size_t)r * (size_t)w->cols, w, from[r]);
+    return (Mat){DTYPE_F32, w->rows, w->cols, (size_t)w->cols * sizeof *data, data, NULL, 0};
+}
+
+typedef void Doctor(Fixture *f, Trace *ours);
+
+static void check(Fixture *f, Doctor *doctor, const char *tensor, const char *cause, int line) {
+    Model m;
+    Trace ours;
+    Verify v;
+    Error e = {0};
+    model_init(&m, &f->config, &f->weights);
+    if (trace_run(&ours, &m, f->ref.tokens, f->ref.n, 1, &e)) fail_msg("%s", e.text);
+    if (doctor) doctor(f, &ours);
+    if (verify_compare(&v, &m, &ours, &f->ref, &e)) fail_msg("%s", e.text);
+    const char *found = v.first_bad < 0 ? "" : v.rows[v.first_bad].name;
+    if (strcmp(found, tensor) != 0 || !strstr(v.cause, cause) || (*tensor == 0) != (v.cause[0] == 0))
+        fail_msg("line %d: expected '%s', '%s', found '%s', '%s'", line, tensor, cause, found, v.cause);
+    if (*tensor == 0) assert_true(v.n == f->ref.n_slots);
+    if (strstr(cause, "pairing")) { /* position 0 is turned by nothing: it must agree */
+        const float *a = ours.x[trace_slot(0, STEP_Q_ROT, 2)], *b = f->ref.x[trace_slot(0, STEP_Q_ROT, 2)];
+        for (int i = 0; i < ours.cols[trace_slot(0, STEP_Q_ROT, 2)]; i++) assert_true(fabsf(a[i] - b[i]) < 1e-4f);
+        assert_true(v.rows[v.first_bad].worst_pos >= 1);
+    }
+    verify_close(&v);
+    trace_close(&ours);
+}
+#define CHECK(f, tensor, cause) check(f, NULL, tensor, cause, __LINE__)
+
+static void sound_models_pass(void **state) {
+    (void)state;
+    static const char *const sound[][2] = {
+        {"base_hf", "base"}, {"base.gguf", "base"}, {"base_v0.bin", "base"}, {"base_v1.bin", "base"},
+        {"rope_llama3_hf", "rope_llama3"}, {"rope_llama3.gguf", "rope_llama3"}, {"rope_yarn_hf", "rope_yarn"},
+        {"rope_yarn.gguf", "rope_yarn"}, {"rope_linear_hf", "rope_linear"}, {"biases_hf", "biases"},
+        {"mqa_head_dim_hf", "mqa_head_dim"}, {"mqa_head_dim.gguf", "mqa_head_dim"},
+    };
+    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
+        Fixture f;
+        fixture_open(&f, sound[i][0], sound[i][1]);
+        CHECK(&f, "", "");
+        fixture_close(&f);
+    }
+}
+
+static void pairing(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    f.config.rope.pairing = ROPE_PAIRS;
+    CHECK(&f, "layers.0.q_rot", "pairing wrong: q and k differ only after RoPE, only at positions >= 1; the other pairing (half) matches");
+    fixture_close(&f);
+    fixture_open(&f, "base.gguf", "base");
+    f.config.rope.pairing = ROPE_HALF;
+    CHECK(&f, "layers.0.q_rot", "the other pairing (pairs) matches");
+    fixture_close(&f);
+}
+
+static void theta(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    f.config.rope.theta = 500000;
+    CHECK(&f, "layers.0.q_rot", "theta wrong: the reference turns with theta 10000, this model with 500000");
+    fixture_close(&f);
+    fixture_open(&f, "mqa_head_dim.gguf", "mqa_head_dim");
+    f.config.rope.theta = 10000;
+    CHECK(&f, "layers.0.q_rot", "theta wrong");
+    fixture_close(&f);
+}
+
+static void scaling(void **state) {
+    (void)state;
+    Fixture f;
+    static const char *const models[][3] = {{"rope_llama3_hf", "rope_llama3", "scaling missing: in the reference pairs 0 to"},
+                                            {"rope_llama3.gguf", "rope_llama3", "scaling missing: in the reference pairs 0 to"},
+                                            {"rope_yarn_hf", "rope_yarn", "scaling missing: in the reference pairs 0 to"},
+                                            {"rope_linear_hf", "rope_linear", "linear scaling with that factor"}};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        fixture_open(&f, models[i][0], models[i][1]);
+        f.config.rope.scaling = ROPE_SCALING_NONE;
+        f.config.rope.freq_factors = NULL;
+        CHECK(&f, "layers.0.q_rot", models[i][2]);
+        fixture_close(&f);
+    }
+    fixture_open(&f, "base_hf", "base");
+    f.config.rope.scaling = ROPE_SCALING_LINEAR;
+    f.config.rope.factor = 4;
+    CHECK(&f, "layers.0.q_rot", "the reference turns with theta 10000 and no scaling; this model scales");
+    fixture_close(&f);
+    fixture_open(&f, "rope_yarn_hf", "rope_yarn");
+    f.config.rope.attention_factor = 1;
+    CHECK(&f, "layers.0.q_rot", "attention factor");
+    fixture_close(&f);
+}
+
+/* Rows of wk put in the other pairing's order as if there were n_heads heads, not n_kv_heads. */
+static void heads_permuted_with_the_wrong_count(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    int from[64], rows = f.layers[1].wk.rows, block = rows / f.config.n_heads;
+    for (int r = 0; r < rows; r++) {
+        int h = r / block, i = r % block;
+        from[r] = h * block + (i % 2) * block / 2 + i / 2;
+    }
+    f.layers[1].wk = rows_moved(&f, &f.layers[1].wk, from);
+    CHECK(&f, "layers.1.k", "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8");
+    fixture_close(&f);
+}
+
+static void heads_mapped_wrongly(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    int from[64], d = f.config.head_dim;
+    for (int r = 0; r < f.layers[0].wq.rows; r++) { /* heads 0 2 1 3: as if groups were interleaved */
+        static const int order[4] = {0, 2, 1, 3};
+        from[r] = order[r / d] * d + r % d;
+    }
+    f.layers[0].wq = rows_moved(&f, &f.layers[0].wq, from);
+    CHECK(&f, "layers.0.q", "GQA mapping: the heads of wq are in another order: head 1 here is the reference's head 2");
+    fixture_close(&f);
+}
+
+/* Attention with query head h reading KV head h % n_kv_heads, in place of our own output. */
+static void interleave_groups(Fixture *f, Trace *ours) {
+    const Config *c = &f->config;
+    int d = c->head_dim, n = ours->n, q_dim = c->n_heads * d, kv_dim = c->n_kv_heads * d;
+    const float *q = ours->x[trace_slot(0, STEP_Q_ROT, 2)], *k = ours->x[trace_slot(0, STEP_K_ROT, 2)];
+    const float *v = ours->x[trace_slot(0, STEP_V, 2)];
+    float *out = ours->x[trace_slot(0, STEP_ATTN_OUT, 2)], heads[64], row[64];
+    for (int t = 0; t < n; t++) {
+        for (int h = 0; h < c->n_heads; h++) {
+            int g = h % c->n_kv_heads;
+            double p[64], sum = 0;
+            for (int s = 0; s <= t; s++) {
+                p[s] = 0;
+                for (int i = 0; i < d; i++) p[s] += (double)q[t * q_dim + h * d + i] * (double)k[s * kv_dim + g * d + i];
+                sum += p[s] = exp(p[s] / sqrt(d));
+            }
+            for (int i = 0; i < d; i++) {
+                double x = 0;
+                for (int s = 0; s <= t; s++) x += p[s] / sum * (double)v[s * kv_dim + g * d + i];
+                heads[h * d + i] = (float)x;
+            }
+        }
+        for (int r = 0; r < c->dim; r++) {
+            mat_dequantize_row(row, &f->layers[0].wo, r);
+            double x = 0;
+            for (int i = 0; i < q_dim; i++) x += (double)row[i] * (double)heads[i];
+            out[t * c->dim + r] = (float)x;
+        }
+    }
+}
+static void groups_interleaved(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    check(&f, interleave_groups, "layers.0.attn_out", "here: GQA mapping: query head h reads KV head h % n_kv_heads", __LINE__);
+    fixture_close(&f);
+}
+
+/* Turns x by RoPE as at positions t + offset. */
+static void turn_rows(const Config *c, float *x, int n, int n_heads, int offset) {
+    float cosine[32 * 64], sine[32 * 64];
+    RopeTable t = {.n_ctx = 32, .head_dim = c->head_dim, .rotary_dim = c->rope.rotary_dim, .pairing = ROPE_HALF, .cos = cosine, .sin = sine};
+    rope_table_fill(&t, &c->rope, 32);
+    rope_apply(x, n, n_heads, n_heads * c->head_dim, &t, offset);
+}
+static void turn_v(Fixture *f, Trace *ours) {
+    turn_rows(&f->config, ours->x[trace_slot(0, STEP_V, 2)], ours->n, f->config.n_kv_heads, 0);
+}
+static void v_rotated(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    check(&f, turn_v, "layers.0.v", "V rotated", __LINE__);
+    turn_rows(&f.config, f.ref.x[trace_slot(1, STEP_V, 2)], f.ref.n, f.config.n_kv_heads, 0);
+    CHECK(&f, "layers.1.v", "V rotated");
+    fixture_close(&f);
+}
+
+static void position_offset(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    float *q_rot = f.ref.x[trace_slot(0, STEP_Q_ROT, 2)];
+    memcpy(q_rot, f.ref.x[trace_slot(0, STEP_Q, 2)], (size_t)(f.ref.n * f.config.n_heads * f.config.head_dim) * sizeof *q_rot);
+    turn_rows(&f.config, q_rot, f.ref.n, f.config.n_heads, 1);
+    CHECK(&f, "layers.0.q_rot", "position offset: the reference turns token t to position t+1");
+    fixture_close(&f);
+}
+
+static void norms(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    f.config.norm_eps = 1e-3f;
+    CHECK(&f, "layers.0.attn_norm", "eps: the reference's norm fits eps 1e-05, this model has 0.001");
+    f.config.norm_eps = 1e-5f;
+    float *ones = keep(&f, 64);
+    for (int i = 0; i < 64; i++) ones[i] = 1;
+    const float *was = f.layers[1].ffn_norm;
+    f.layers[1].ffn_norm = ones;
+    CHECK(&f, "layers.1.ffn_norm", "norm weight missing: all ones here");
+    f.layers[1].ffn_norm = was;
+    f.config.norm = NORM_LAYERNORM;
+    CHECK(&f, "layers.0.attn_norm", "norm kind: the reference's is RMSNorm, this model's LayerNorm");
+    fixture_close(&f);
+}
+
+static void weights_and_biases(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "biases_hf", "biases");
+    f.layers[0].bq = NULL;
+    CHECK(&f, "layers.0.q", "bias of wq");
+    fixture_close(&f);
+    fixture_open(&f, "base_hf", "base");
+    Mat gate = f.layers[0].w_gate;
+    f.layers[0].w_gate = f.layers[0].w_up;
+    f.layers[0].w_up = gate;
+    CHECK(&f, "layers.0.ffn_out", "w_gate and w_up are exchanged");
+    f.layers[0].w_up = f.layers[0].w_gate;
+    f.layers[0].w_gate = gate;
+    f.weights.lm_head = f.weights.tok_emb;
+    CHECK(&f, "logits", "lm_head");
+    fixture_close(&f);
+}
+
+static void strange_references_are_refused(void **state) {
+    (void)state;
+    Fixture f;
+    Trace t;
+    Error e = {0};
+    fixture_open(&f, "base_hf", "base");
+    assert_int_equal(trace_read(&t, FIXTURES "base_hf/model.safetensors", &f.config, &e), -1);
+    assert_non_null(strstr(e.text, "tokens: expected"));
+    e = (Error){0};
+    assert_int_equal(trace_read(&t, FIXTURES "verify/mqa_head_dim.safetensors", &f.config, &e), -1);
+    assert_non_null(strstr(e.text, "expected F32 of 16 rows"));
+    e = (Error){0};
+    assert_int_equal(trace_read(&t, FIXTURES "none.safetensors", &f.config, &e), -1);
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sound_models_pass),
+        cmocka_unit_test(pairing),
+        cmocka_unit_test(theta),
+        cmocka_unit_test(scaling),
+        cmocka_unit_test(heads_permuted_with_the_wrong_count),
+        cmocka_unit_test(heads_mapped_wrongly),
+        cmocka_unit_test(groups_interleaved),
+        cmocka_unit_test(v_rotated),
+        cmocka_unit_test(position_offset),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(weights_and_biases),
+        cmocka_unit_test(strange_references_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
