@@ -7,6 +7,8 @@ const Mode modes[] = {
     {"tokenize", "text to token ids, or --tokens to text", mode_tokenize},
     {"logits", "logits after --tokens, of the last position or --all", mode_logits},
     {"info", "what the checkpoint holds", mode_info},
+    {"rope", "frequencies of a RoPE configuration, a vector turned to a position", mode_rope},
+    {"verify", "every intermediate against the reference -r, and why the first differs", mode_verify},
     {"perplexity", "how well the model predicts the text of -f", mode_perplexity},
     {"convert", "write the checkpoint as .gguf, llama2.c .bin or a Hugging Face directory", mode_convert},
     {NULL, NULL, NULL},
