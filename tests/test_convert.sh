@@ -1,0 +1,66 @@
+#!/bin/sh
+# Round trips through every format that can hold the model, and failures that must leave nothing behind.
+RUN=${RUN:-./run}
+RUN_CPU=ref
+export RUN_CPU
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+F=tests/fixtures
+tokens=1,34,22,5,7,9,40,63
+
+ok() { echo "ok $1"; }
+bad() { echo "not ok $1: $2"; }
+
+# logits_differ A B - the largest difference of the two models' logits, by the program's own --json
+logits() { "$RUN" "$1" -m logits --tokens $tokens --json | tr -d '[]{}"' | sed 's/.*logits: //' | tr ',' '\n'; }
+same() { # NAME A B TOLERANCE
+    logits "$2" >"$dir/a" && logits "$3" >"$dir/b" || { bad "$1" "no logits"; return; }
+    worst=$(paste "$dir/a" "$dir/b" | awk '{d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d; n++} END {print (n > 10 ? m : 9)}')
+    if awk -v w="$worst" -v t="$4" 'BEGIN {exit !(w <= t)}'; then ok "$1"; else bad "$1" "logits differ by $worst"; fi
+}
+
+for source in base_hf base.gguf base_v0.bin base_v1.bin; do
+    for target in x.gguf x.bin xdir; do
+        rm -rf "${dir:?}/$target"
+        if "$RUN" $F/$source -m convert -o "$dir/$target" --quiet; then same "$source to $target" $F/$source "$dir/$target" 1e-5
+        else bad "$source to $target" "exit $?"; fi
+    done
+done
+for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf mha_tied_hf biases_hf; do
+    "$RUN" $F/$source -m convert -o "$dir/$source.gguf" --quiet
+    same "$source to GGUF" $F/$source "$dir/$source.gguf" 1e-5
+done
+# the types are bit for bit those that the gguf module made from the same weights
+for type in f16 bf16 q8_0 q4_0 q4_1; do
+    "$RUN" $F/base.gguf -m convert -o "$dir/$type.gguf" --type $type --quiet
+    same "$type as the gguf module writes it" $F/base_$type.gguf "$dir/$type.gguf" 0
+done
+"$RUN" $F/base_hf -m convert -o "$dir/v2.bin" --type q8_0 --quiet && same "q8_0 .bin" $F/base_hf "$dir/v2.bin" 0.2
+
+# K and V averaged over their heads
+"$RUN" $F/mha_tied.gguf -m convert --kv-heads 2 -o "$dir/kv2.gguf" --quiet
+case $("$RUN" "$dir/kv2.gguf" -m info --json) in *'"n_kv_heads": 2'*) ok "kv-heads" ;; *) bad "kv-heads" "wrong count" ;; esac
+"$RUN" $F/base.gguf -m convert --kv-heads 2 -o "$dir/kv.gguf" --quiet && same "kv-heads as they are" $F/base.gguf "$dir/kv.gguf" 0
+
+refused() { # NAME EXIT ARGS... - one line on stderr, no output file
+    name=$1 want=$2
+    shift 2
+    "$RUN" "$@" >"$dir/out" 2>"$dir/err"
+    code=$?
+    if [ $code -ne "$want" ] || [ -s "$dir/out" ] || [ "$(wc -l <"$dir/err")" -ne 1 ]; then bad "$name" "exit $code, $(cat "$dir/err")"
+    elif ls "$dir"/no* >/dev/null 2>&1; then bad "$name" "left a file behind"
+    else ok "$name"; fi
+}
+refused "theta that .bin cannot say" 1 $F/mqa_head_dim_hf -m convert -o "$dir/no.bin"
+refused "biases that .bin cannot hold" 1 $F/biases_hf -m convert -o "$dir/no.bin"
+refused "heads that do not divide" 1 $F/mha_tied.gguf -m convert --kv-heads 3 -o "$dir/no.gguf"
+refused "unknown type" 2 $F/base.gguf -m convert --type q9_9 -o "$dir/no.gguf"
+refused "no output" 2 $F/base.gguf -m convert
+refused "a directory that is not there" 1 $F/base.gguf -m convert -o "$dir/none/no.gguf"
+refused "over itself" 1 "$dir/q8_0.gguf" -m convert -o "$dir/q8_0.gguf"
+refused "GPT-2" 1 $F/gpt2_hf -m convert -o "$dir/no.gguf"
+if [ -c /dev/full ]; then # a full disk: the file-size limit stands in for it
+    (ulimit -f 20; trap '' XFSZ; "$RUN" $F/base.gguf -m convert -o "$dir/no.gguf" >/dev/null 2>"$dir/err")
+    if [ $? -eq 1 ] && grep -q '^run: ' "$dir/err" && ! ls "$dir"/no* >/dev/null 2>&1; then ok "full disk"
+    else bad "full disk" "$(cat "$dir/err") $(ls "$dir")"; fi
+fi
