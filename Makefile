@@ -35,6 +35,7 @@ flags_avx512  := $(flags_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx5
 LIB_C   := $(filter-out run.c $(ISA_ALL),$(wildcard *.c src/*.c src/*/*.c)) $(ISA)
 LIB_CC  := $(wildcard src/*/*.cc)
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
+LDLIBS  += -ledit
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
 
 .PHONY: all test clean help install demo smollm2 ladder plots

@@ -21,8 +21,7 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     *g = (Generator){.o = o, .session = session, .next = -1, .reason = "steps"};
     if (!o->seed_given) {
         if (getrandom(&params.seed, sizeof params.seed, 0) < 0) params.seed = (uint64_t)time(NULL);
-        if (!o->quiet && params.temperature > 0)
-            fprintf(o->log, "seed: %llu\n", (unsigned long long)params.seed);
+        g->say_seed = !o->quiet && params.temperature > 0;
     }
     g->cached = calloc((size_t)session->state.options.n_ctx, sizeof *g->cached);
     if (!g->cached) return fail(e, "context: memory: expected some, found none");
@@ -102,9 +101,11 @@ int generator_text(Generator *g, Stream *stream, Error *e) {
     const Session *s = g->session;
     int steps = g->o->steps < 0 ? DEFAULT_STEPS : g->o->steps;
     int status = 0;
+    if (g->say_seed) fprintf(g->o->log, "seed: %llu\n", (unsigned long long)g->sampler.params.seed);
+    g->say_seed = false;
     g->reason = "interrupt";
     while (g->next >= 0) {
-        const char *bytes;
+        const char *bytes = "";
         char buffer[8];
         if (is_end(s, g->next)) {
             g->reason = "eos";
@@ -112,7 +113,9 @@ int generator_text(Generator *g, Stream *stream, Error *e) {
         }
         g->n_decode++;
         sampler_accept(&g->sampler, g->next);
-        size_t n = tokenizer_decode(s->tokenizer, g->cached[g->n_cached - 1], g->next, &bytes, buffer);
+        size_t n = 0; /* an embedding may be padded: those ids have no text */
+        if (g->next < tokenizer_vocab_size(s->tokenizer))
+            n = tokenizer_decode(s->tokenizer, g->cached[g->n_cached - 1], g->next, &bytes, buffer);
         if (stream_write(stream, bytes, n, e)) return -1;
         if (stream->stopped) g->reason = "stop-text";
         else if (steps && g->n_decode == steps) g->reason = "steps";

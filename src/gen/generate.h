@@ -9,6 +9,7 @@ typedef struct {
     const Options *o;
     Session *session;   /* with State and Tokenizer; borrowed */
     Sampler sampler;
+    bool say_seed;      /* a fresh seed is to be said once, when the text begins */
     int *cached;        /* [n_ctx] the tokens whose keys and values are in the cache */
     int n_cached;
     int next;           /* the token sampled last, not forwarded yet; -1: none */
@@ -17,7 +18,7 @@ typedef struct {
     double prefill_seconds, decode_seconds;
 } Generator;
 
-/* generator_init - seeds the sampler; a fresh seed is said on o->log. */
+/* generator_init - seeds the sampler. A fresh seed is said on o->log when the text begins. */
 int generator_init(Generator *g, const Options *o, Session *session, Error *e);
 void generator_close(Generator *g);
 

@@ -4,6 +4,7 @@ volatile int interrupted;
 
 const Mode modes[] = {
     {"generate", "continue a prompt (the default)", mode_generate},
+    {"chat", "talk to the model; -y sets the system prompt", mode_chat},
     {"tokenize", "text to token ids, or --tokens to text", mode_tokenize},
     {"logits", "logits after --tokens, of the last position or --all", mode_logits},
     {"info", "what the checkpoint holds", mode_info},

@@ -3,6 +3,7 @@
 #include "gen/options.h"
 
 int mode_generate(const Options *o, FILE *out, Error *e);
+int mode_chat(const Options *o, FILE *out, Error *e);
 int mode_tokenize(const Options *o, FILE *out, Error *e);
 int mode_logits(const Options *o, FILE *out, Error *e);
 int mode_perplexity(const Options *o, FILE *out, Error *e);

@@ -250,8 +250,8 @@ void options_help(FILE *out) {
           "            context begin every --stride tokens; each token is scored once, with as much\n"
           "            before it as its window holds (Hugging Face, 'Perplexity of fixed-length models')\n"
           "  llamacpp  chunks of the context that do not overlap; the first token of each is BOS where the model\n"
-          "            has it, the second half is scored (llama.cpp's llama-perplexity)\n"
-          "bits_per_byte is the negative log-likelihood in bits over the bytes of the text.\n\n"
+          "            has it, the second half is scored; default -c 512 (llama.cpp's llama-perplexity)\n"
+          "bits_per_byte is the negative log-likelihood in bits over the bytes of the text that was scored.\n\n"
           "Exit: 0 done, 1 failed, 2 usage, 130 interrupted.\n",
           out);
 }

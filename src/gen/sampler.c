@@ -139,15 +139,18 @@ static double uniform(uint64_t *state) {
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-int sampler_next(Sampler *s, float *logits) {
-    double sum;
-    int n = sampler_filter(s, logits, &sum);
-    if (n < 0) return -1;
-    if (n == 1) return s->candidates[0].id;
-    double left = uniform(&s->rng) * sum;
+int sampler_draw(const Sampler *s, int n, double sum, double u) {
+    double left = u * sum;
     for (int i = 0; i < n - 1; i++) {
         left -= (double)s->candidates[i].p;
         if (left < 0) return s->candidates[i].id;
     }
-    return s->candidates[n - 1].id;
+    return s->candidates[n - 1].id; /* rounding never leaves the draw without a token */
+}
+
+int sampler_next(Sampler *s, float *logits) {
+    double sum;
+    int n = sampler_filter(s, logits, &sum);
+    if (n < 0) return -1;
+    return n == 1 ? s->candidates[0].id : sampler_draw(s, n, sum, uniform(&s->rng));
 }

@@ -41,5 +41,8 @@ int sampler_next(Sampler *s, float *logits);
  * the probability that sampler_next draws by. Returns their number, -1 as above. */
 int sampler_filter(Sampler *s, float *logits, double *sum);
 
+/* sampler_draw - the candidate that u in [0, 1) falls on, of the n that sampler_filter left. */
+int sampler_draw(const Sampler *s, int n, double sum, double u);
+
 /* sampler_accept - tells the repetition penalty that id is part of the text (prompt tokens too). */
 void sampler_accept(Sampler *s, int id);

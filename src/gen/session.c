@@ -97,7 +97,7 @@ Tokenizer *session_tokenizer(const Options *o, const Gguf *gguf, Error *e) {
     return tokenizer_beside(o->checkpoint, e);
 }
 
-static void add_eos(Session *s, const int *ids, int n) {
+void session_add_eos(Session *s, const int *ids, int n) {
     for (int i = 0; i < n; i++) {
         bool known = ids[i] < 0 || ids[i] >= s->model.config.vocab_size;
         for (int j = 0; j < s->n_eos; j++) known |= s->eos[j] == ids[i];
@@ -130,6 +130,9 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
                     o->checkpoint, bytes >> 20, so.n_ctx, limit >> 20);
     if (free_choice && so.n_ctx < c->n_ctx && !o->quiet)
         fprintf(o->log, "context: %d of the model's %d (raise it with -c)\n", so.n_ctx, c->n_ctx);
+    if (so.n_ctx > c->n_ctx && !o->quiet)
+        fprintf(o->log, "context: %d is beyond the %d that the model was made for (see --rope-scaling)\n", so.n_ctx,
+                c->n_ctx);
     return state_init(&s->state, &s->model, &so, e);
 }
 
@@ -141,7 +144,9 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
     if (checkpoint_bind(&s->checkpoint, &config, &weights, e)) goto failed;
     if (rope_override(&config, o, o->checkpoint, e)) goto failed;
     model_init(&s->model, &config, &weights);
-    add_eos(s, s->checkpoint.eos, s->checkpoint.n_eos);
+    session_add_eos(s, s->checkpoint.eos, s->checkpoint.n_eos);
+    /* llama2.c's models put BOS between two stories: its run.c ends there too. */
+    if (s->checkpoint.format == FORMAT_LLAMA2C) session_add_eos(s, &s->checkpoint.bos, 1);
     if (parts & SESSION_TOKENIZER) {
         const Gguf *gguf = s->checkpoint.format == FORMAT_GGUF ? &s->checkpoint.gguf : NULL;
         if (s->checkpoint.format == FORMAT_HF_DIR && !o->tokenizer) s->tokenizer = tokenizer_open(o->checkpoint, e);
@@ -155,7 +160,7 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
                  o->tokenizer ? o->tokenizer : o->checkpoint, config.vocab_size, n);
             goto failed;
         }
-        add_eos(s, ids, tokenizer_eos(s->tokenizer, ids));
+        session_add_eos(s, ids, tokenizer_eos(s->tokenizer, ids));
     }
     if ((parts & SESSION_STATE) && session_state(s, o, 0, e)) goto failed;
     return 0;

@@ -20,6 +20,9 @@ enum { SESSION_TOKENIZER = 1, SESSION_STATE = 2 };
 int session_open(Session *s, const Options *o, int parts, Error *e);
 void session_close(Session *s);
 
+/* session_add_eos - more tokens that end a text. */
+void session_add_eos(Session *s, const int *ids, int n);
+
 /* session_tokenizer - the tokenizer of -z, of the checkpoint, or beside it. NULL on failure. */
 Tokenizer *session_tokenizer(const Options *o, const Gguf *gguf, Error *e);
 

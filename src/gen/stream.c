@@ -49,6 +49,8 @@ static int put(Stream *s, size_t n, Error *e) {
     if (n == 0) return 0;
     if (fwrite(s->held, 1, n, s->out) != n || fflush(s->out) != 0)
         return fail(e, "standard output: expected to write %zu bytes, found an error", n);
+    if (s->copy && fwrite(s->held, 1, n, s->copy) != n)
+        return fail(e, "output: memory: expected %zu bytes more, found less", n);
     memmove(s->held, s->held + n, s->n_held - n);
     s->n_held -= n;
     return 0;

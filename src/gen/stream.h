@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 typedef struct {
-    FILE *out;
+    FILE *out, *copy;        /* copy: gets the same bytes; NULL: nobody wants them */
     const char *const *stop; /* [n_stop] borrowed, none empty */
     int n_stop;
     char *held;              /* [n_held] bytes that cannot be written yet */

@@ -1,0 +1,208 @@
+#include "gen/chat.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sources: the tokenizer_config.json of SmolLM2 and Qwen2 (chatml), Llama-2-chat, Llama-3-Instruct,
+ * Mistral-7B-Instruct-v0.1 and v0.2, zephyr-7b-beta and TinyLlama-Chat, gemma-2-it. The order matters: the
+ * first row that fits is taken. */
+static const ChatTemplate templates[] = {
+    {.name = "chatml", .has = "<|im_start|>", .start = "",
+     .before = {"<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n"},
+     .after = {"<|im_end|>\n", "<|im_end|>\n", "<|im_end|>\n"},
+     .reply = "<|im_start|>assistant\n", .end = "<|im_end|>"},
+    /* Llama 3.1 and later add dates and tools to the system prompt: those are not this row. */
+    {.name = "llama-3", .has = "<|start_header_id|>", .lacks = "Cutting Knowledge", .start = "<|begin_of_text|>",
+     .before = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|start_header_id|>user<|end_header_id|>\n\n",
+                "<|start_header_id|>assistant<|end_header_id|>\n\n"},
+     .after = {"<|eot_id|>", "<|eot_id|>", "<|eot_id|>"},
+     .reply = "<|start_header_id|>assistant<|end_header_id|>\n\n", .end = "<|eot_id|>", .trim = true},
+    {.name = "llama-2", .has = "<<SYS>>", .start = "",
+     .before = {"<<SYS>>\n", "<s>[INST] ", " "}, .after = {"\n<</SYS>>\n\n", " [/INST]", " </s>"},
+     .reply = "", .end = "</s>", .fold = true, .trim = true},
+    {.name = "mistral", .has = "'[INST] '", .has_too = "' [/INST]'", .start = "<s>",
+     .before = {NULL, "[INST] ", ""}, .after = {"", " [/INST]", "</s>"}, .reply = "", .end = "</s>"},
+    {.name = "mistral-v2", .has = "\" [INST] \"", .has_too = "\" [/INST]\"", .start = "<s>",
+     .before = {"", " [INST] ", " "}, .after = {"\n\n", " [/INST]", "</s>"}, .reply = "", .end = "</s>",
+     .fold = true},
+    {.name = "zephyr", .has = "<|user|>", .has_too = "eos_token", .lacks = "<|end|>", .start = "",
+     .before = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"}, .after = {"</s>\n", "</s>\n", "</s>\n"},
+     .reply = "<|assistant|>\n", .end = "</s>"},
+    {.name = "gemma", .has = "<start_of_turn>", .start = "<bos>",
+     .before = {"", "<start_of_turn>user\n", "<start_of_turn>model\n"},
+     .after = {"\n\n", "<end_of_turn>\n", "<end_of_turn>\n"},
+     .reply = "<start_of_turn>model\n", .end = "<end_of_turn>", .fold = true, .trim = true},
+};
+enum { N_TEMPLATES = sizeof templates / sizeof *templates };
+
+const ChatTemplate *chat_template_find(const char *name) {
+    for (int i = 0; i < N_TEMPLATES; i++)
+        if (strcmp(templates[i].name, name) == 0) return &templates[i];
+    return NULL;
+}
+
+const ChatTemplate *chat_template_detect(const char *jinja) {
+    for (int i = 0; i < N_TEMPLATES; i++) {
+        const ChatTemplate *t = &templates[i];
+        if (strstr(jinja, t->has) && (!t->has_too || strstr(jinja, t->has_too)) &&
+            (!t->lacks || !strstr(jinja, t->lacks)))
+            return t;
+    }
+    return NULL;
+}
+
+const char *chat_template_names(char out[160]) {
+    out[0] = 0;
+    for (int i = 0; i < N_TEMPLATES; i++)
+        snprintf(out + strlen(out), 160 - strlen(out), "%s%s", i ? ", " : "", templates[i].name);
+    return out;
+}
+
+char *chat_default_system(const ChatTemplate *t, const char *jinja) {
+    static const char open[] = "<|im_start|>system", close[] = "<|im_end|>";
+    if (strcmp(t->name, "chatml") != 0) return NULL;
+    for (const char *at = strstr(jinja, open); at; at = strstr(at, open)) {
+        at += sizeof open - 1;
+        if (*at == '\n') at++;
+        else if (at[0] == '\\' && at[1] == 'n') at += 2;
+        const char *end = strstr(at, close);
+        if (!end) return NULL;
+        /* A quote in between ends the literal: what follows is computed, not a default. */
+        if (end == at || memchr(at, '\'', (size_t)(end - at))) continue;
+        char *text = malloc((size_t)(end - at) + 1), *to = text;
+        if (!text) return NULL;
+        while (at < end) {
+            bool newline = at[0] == '\\' && at[1] == 'n';
+            *to++ = newline ? '\n' : *at;
+            at += newline ? 2 : 1;
+        }
+        *to = 0;
+        return text;
+    }
+    return NULL;
+}
+
+static int append(ChatText *c, const char *text, size_t n, unsigned char plain, Error *e) {
+    if (c->n + n + 1 > c->room) {
+        size_t room = 2 * (c->n + n + 1);
+        char *larger = realloc(c->text, room);
+        if (larger) c->text = larger;
+        unsigned char *marks = larger ? realloc(c->plain, room) : NULL;
+        if (!marks) return fail(e, "chat: memory: expected %zu bytes, found less", room);
+        c->plain = marks;
+        c->room = room;
+    }
+    memcpy(c->text + c->n, text, n);
+    memset(c->plain + c->n, plain, n);
+    c->n += n;
+    c->text[c->n] = 0;
+    return 0;
+}
+
+static int append_template(ChatText *c, const char *text, Error *e) { return append(c, text, strlen(text), 0, e); }
+
+static int append_message(ChatText *c, const Message *m, bool trim_left, bool trim_right, Error *e) {
+    const char *from = m->text, *to = m->text + m->n;
+    while (trim_left && from < to && isspace((unsigned char)*from)) from++;
+    while (trim_right && to > from && isspace((unsigned char)to[-1])) to--;
+    return append(c, from, (size_t)(to - from), 1, e);
+}
+
+int chat_render(ChatText *out, const ChatTemplate *t, const Message *messages, int n, Error *e) {
+    const Message *folded = NULL;
+    *out = (ChatText){0};
+    if (append_template(out, t->start, e)) goto failed;
+    for (int i = 0; i < n; i++) {
+        const Message *m = &messages[i];
+        if (!t->before[m->role]) {
+            fail(e, "chat template %s: expected no system prompt, found one", t->name);
+            goto failed;
+        }
+        if (m->role == ROLE_SYSTEM && t->fold) {
+            folded = m;
+            continue;
+        }
+        if (append_template(out, t->before[m->role], e)) goto failed;
+        bool inside = folded && m->role == ROLE_USER;
+        if (inside && (append_template(out, t->before[ROLE_SYSTEM], e) || append_message(out, folded, false, false, e) ||
+                       append_template(out, t->after[ROLE_SYSTEM], e)))
+            goto failed;
+        if (inside) folded = NULL;
+        if (append_message(out, m, t->trim && !inside, t->trim, e) || append_template(out, t->after[m->role], e))
+            goto failed;
+    }
+    if (append_template(out, t->reply, e)) goto failed;
+    return 0;
+failed:
+    chat_text_close(out);
+    return -1;
+}
+
+void chat_text_close(ChatText *c) {
+    free(c->text);
+    free(c->plain);
+    *c = (ChatText){0};
+}
+
+/* The special token that the template wrote at c->text[at]: its id and length, or -1. */
+static int special_at(const Tokenizer *t, const ChatText *c, size_t at, size_t *length) {
+    char piece[64];
+    if (c->plain[at] || (c->text[at] != '<' && c->text[at] != '[')) return -1;
+    for (size_t n = 1; n < sizeof piece && at + n <= c->n && !c->plain[at + n - 1]; n++) {
+        piece[n - 1] = c->text[at + n - 1];
+        if (piece[n - 1] != '>' && piece[n - 1] != ']') continue;
+        piece[n] = 0;
+        *length = n;
+        return tokenizer_find(t, piece);
+    }
+    return -1;
+}
+
+int chat_encode(const Tokenizer *t, const ChatText *c, int **ids, int *n, Error *e) {
+    int *all = malloc((c->n + 1) * sizeof *all), *part = NULL, n_all = 0, n_part;
+    size_t room = c->n + 1;
+    if (!all) return fail(e, "chat: memory: expected %zu bytes, found less", (c->n + 1) * sizeof *all);
+    for (size_t at = 0, from = 0; at <= c->n; at++) {
+        size_t length = 0;
+        int special = at < c->n ? special_at(t, c, at, &length) : -1;
+        if (special < 0 && at < c->n) continue;
+        if (at > from) { /* the text between two special tokens is one piece of text, whoever wrote it */
+            if (tokenizer_encode(t, c->text + from, at - from, 0, &part, &n_part, e)) goto failed;
+            if ((size_t)n_all + (size_t)n_part + 2 > room) {
+                room = 2 * ((size_t)n_all + (size_t)n_part + 2);
+                int *larger = realloc(all, room * sizeof *all);
+                if (!larger) {
+                    fail(e, "chat: memory: expected %zu bytes, found less", room * sizeof *all);
+                    goto failed;
+                }
+                all = larger;
+            }
+            memcpy(all + n_all, part, (size_t)n_part * sizeof *all);
+            n_all += n_part;
+            free(part);
+            part = NULL;
+        }
+        if (special >= 0) {
+            if ((size_t)n_all + 2 > room) {
+                int *larger = realloc(all, (room *= 2) * sizeof *all);
+                if (!larger) {
+                    fail(e, "chat: memory: expected %zu bytes, found less", room * sizeof *all);
+                    goto failed;
+                }
+                all = larger;
+            }
+            all[n_all++] = special;
+            from = at + length;
+            at = from - 1;
+        }
+    }
+    *ids = all;
+    *n = n_all;
+    return 0;
+failed:
+    free(part);
+    free(all);
+    return -1;
+}

@@ -1,0 +1,132 @@
+/* Tests of src/gen/options.c: every kind of flag, and every kind of mistake. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/options.h"
+
+#include <cmocka.h> /* last: it makes a macro of fail */
+
+/* Splits a line at spaces and parses it. */
+static int parse(Options *o, const char *line, Error *e) {
+    static char text[512];
+    char *argv[32] = {"run"};
+    int argc = 1;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *at = strtok(text, " "); at && argc < 32; at = strtok(NULL, " ")) argv[argc++] = at;
+    e->text[0] = 0;
+    return options_parse(o, argc, argv, e);
+}
+
+static void test_good(void **state) {
+    (void)state;
+    Options o;
+    Error e;
+    assert_int_equal(parse(&o, "m.bin", &e), 0);
+    assert_string_equal(o.mode, "generate");
+    assert_true(o.sampler.temperature == 1 && o.sampler.top_p == 0.9f && !o.seed_given);
+    assert_int_equal(parse(&o, "-t 0.5 m.bin -p 0.25 -s 0 -n 7 -i hi -z tok -m chat -y sys", &e), 0);
+    assert_true(o.sampler.temperature == 0.5f && o.sampler.top_p == 0.25f && o.seed_given && o.sampler.seed == 0);
+    assert_int_equal(o.steps, 7);
+    assert_string_equal(o.checkpoint, "m.bin");
+    assert_string_equal(o.prompt, "hi");
+    assert_string_equal(o.tokenizer, "tok");
+    assert_string_equal(o.system, "sys");
+    assert_int_equal(parse(&o, "m --temperature=0 --top-k 40 --min-p=0.1 --stop a --stop=b --tokens 1,2,3 --seed "
+                               "18446744073709551615 --kv-type q8_0 --json --rope-scaling=yarn --rope-theta 1e6",
+                           &e), 0);
+    assert_int_equal(o.sampler.top_k, 40);
+    assert_int_equal(o.n_stop, 2);
+    assert_string_equal(o.stop[1], "b");
+    assert_int_equal(o.n_tokens, 3);
+    assert_int_equal(o.tokens[2], 3);
+    assert_true(o.sampler.seed == UINT64_MAX && o.kv_type == KV_Q8_0 && o.json);
+    assert_true(o.rope_scaling == ROPE_SCALING_YARN && o.rope_theta == 1e6);
+    options_close(&o);
+    assert_int_equal(parse(&o, "m -P 0 -d 128", &e), 0);
+    assert_true(o.bench_runs == 5 && o.bench_prefill == 0 && o.bench_depth == 128);
+    if (mode_find("bench")) { /* -r is a number there, a file elsewhere */
+        assert_int_equal(parse(&o, "m -m bench -r 3", &e), 0);
+        assert_int_equal(o.bench_runs, 3);
+        assert_int_equal(parse(&o, "m -m bench -r often", &e), -1);
+        assert_non_null(strstr(e.text, "runs"));
+    }
+    assert_int_equal(parse(&o, "m -s -1", &e), 0);
+    assert_true(o.sampler.seed == UINT64_MAX);
+    assert_int_equal(parse(&o, "-- -odd-name.bin", &e), 0);
+    assert_string_equal(o.checkpoint, "-odd-name.bin");
+    assert_int_equal(parse(&o, "--help", &e), 0);
+    assert_true(o.help);
+}
+
+static void test_bad(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *names; /* what the message must name */
+    } bad[] = {
+        {"", "CHECKPOINT"},
+        {"a b", "second"},
+        {"m --nonsense", "--nonsense"},
+        {"m -k", "-k"},
+        {"m -t", "-t"},
+        {"m -t nan", "temperature"},
+        {"m -t -1", "temperature"},
+        {"m -t inf", "temperature"},
+        {"m -t 1x", "temperature"},
+        {"m -p 1.5", "top-p"},
+        {"m -n -1", "steps"},
+        {"m -n 2.5", "steps"},
+        {"m -n 99999999999999999999", "steps"},
+        {"m -j 0", "threads"},
+        {"m -c -4", "ctx"},
+        {"m --top-k=-2", "top-k"},
+        {"m --repeat-penalty 0", "repeat-penalty"},
+        {"m -s 18446744073709551616", "seed"},
+        {"m -s twelve", "seed"},
+        {"m --tokens 1,,2", "tokens"},
+        {"m --tokens 1,-2", "tokens"},
+        {"m --tokens 1;2", "tokens"},
+        {"m --stop=", "stop"},
+        {"m --json=yes", "json"},
+        {"m --kv-type f64", "kv-type"},
+        {"m --rope-scaling magic", "rope-scaling"},
+        {"m -m sing", "mode"},
+        {"m --protocol other", "protocol"},
+        {"m -i a -f b", "file"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        Options o;
+        Error e;
+        if (parse(&o, bad[i].line, &e) == 0) fail_msg("'%s' was accepted", bad[i].line);
+        if (!strstr(e.text, bad[i].names)) fail_msg("'%s': '%s' does not name %s", bad[i].line, e.text, bad[i].names);
+        options_close(&o);
+    }
+}
+
+/* Whatever is parsed is in --help. */
+static void test_help(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    options_help(out);
+    fclose(out);
+    static const char *const words[] = {"--steps", "--temperature", "--top-p", "--seed", "--kv-type", "--tokens",
+                                        "--no-echo", "--stop", "--rope-pairing", "perplexity", "llamacpp", "tokenize"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strstr(text, words[i])) fail_msg("--help does not name %s", words[i]);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_help),
+    };
+    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}
