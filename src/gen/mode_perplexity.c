@@ -58,6 +58,7 @@ static int score_window(Score *s, const int *window, int n, int from, Error *e) 
     s->from = from > 1 ? from : 1;
     s->seen = 0;
     model_prefill(&s->session->model, s->state, window, n, 0, score_rows, s);
+    if (tripwire_check(&s->session->tripwire, e)) return 1;
     if (s->bad) {
         fail(e, "%s: logits: expected finite numbers, found NaN or infinity after %lld scored tokens",
              s->session->checkpoint.path, s->scored);

@@ -10,6 +10,7 @@ int mode_perplexity(const Options *o, FILE *out, Error *e);
 int mode_info(const Options *o, FILE *out, Error *e);
 int mode_rope(const Options *o, FILE *out, Error *e);
 int mode_verify(const Options *o, FILE *out, Error *e);
+int mode_probe(const Options *o, FILE *out, Error *e);
 int mode_convert(const Options *o, FILE *out, Error *e);
 
 /* interrupted - set by Ctrl-C. A mode that runs long looks at it and returns 130. */

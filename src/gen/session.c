@@ -133,7 +133,9 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     if (so.n_ctx > c->n_ctx && !o->quiet)
         fprintf(o->log, "context: %d is beyond the %d that the model was made for (see --rope-scaling)\n", so.n_ctx,
                 c->n_ctx);
-    return state_init(&s->state, &s->model, &so, e);
+    if (state_init(&s->state, &s->model, &so, e)) return -1;
+    if (o->check) tripwire_set(&s->tripwire, &s->state, &s->model, o->checkpoint);
+    return 0;
 }
 
 int session_open(Session *s, const Options *o, int parts, Error *e) {

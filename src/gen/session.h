@@ -3,6 +3,7 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "gen/options.h"
+#include "gen/tripwire.h"
 #include "model.h"
 #include "tokenizer.h"
 
@@ -11,6 +12,7 @@ typedef struct {
     Model model;
     Tokenizer *tokenizer; /* NULL when the mode needs none */
     State state;
+    Tripwire tripwire;    /* --check: watches the state; the Session must not move then */
     int eos[32], n_eos;   /* end tokens of the checkpoint and of the tokenizer */
 } Session;
 
