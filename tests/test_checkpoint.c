@@ -1,7 +1,7 @@
-/* Model files that end early or are not what they were: a file of every format is cut at every
- * byte, and every byte of its header is turned over. It must be refused with one line that names
- * the file, or read and run without harm. */
-#include <fcntl.h>
+/* The readers against good files, cut files and broken ones: every fixture cut at every byte, every byte
+ * of every header changed, and one small file for each thing that must be refused by name. */
+#include <dirent.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,158 +11,705 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/formats.h"
+#include "io/safetensors.h"
 #include "model.h"
 
 #include <cmocka.h> /* last: it makes fail a macro */
 
-static char dir[64];
+#define FIXTURES "tests/fixtures/"
 
-static void write_bytes(const char *path, const unsigned char *data, size_t n) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, data, n), (ssize_t)n);
-    close(fd);
+typedef struct {
+    char *data;
+    size_t n;
+} Bytes;
+
+static Bytes load(const char *path) {
+    Error e = {0};
+    Bytes b;
+    if (file_read(&b.data, &b.n, path, &e)) fail_msg("%s", e.text);
+    return b;
 }
 
-/* Opens, binds and, when that works, runs two tokens. 1: refused properly; 0: ran. */
-static int try_model(const char *path, const char *named) {
-    Checkpoint ck;
+static void save(const char *path, const void *data, size_t n) {
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* ---- A checkpoint out of memory: n bytes in a block of exactly that size, so that the address
+ * sanitizer sees the first byte read past its end ------------------------------------------------------- */
+
+static int open_bytes(Checkpoint *ck, const char *path, const void *data, size_t n, Error *e) {
+    *ck = (Checkpoint){.bos = -1, .path = strdup(path), .files = calloc(1, sizeof(File))};
+    unsigned char *copy = malloc(n);
+    assert_true(ck->path && ck->files && copy);
+    memcpy(copy, data, n);
+    ck->files[0] = (File){.data = copy, .size = n, .path = ck->path};
+    const char *end = strrchr(path, '.');
+    if (strcmp(end, ".gguf") == 0) {
+        ck->format = FORMAT_GGUF;
+        return gguf_model_open(ck, e);
+    }
+    if (strcmp(end, ".bin") == 0) {
+        ck->format = FORMAT_LLAMA2C;
+        return llama2c_open(ck, e);
+    }
+    ck->format = FORMAT_SAFETENSORS;
+    return hf_open(ck, e);
+}
+
+static void close_bytes(Checkpoint *ck) {
+    unsigned char *copy = (unsigned char *)(uintptr_t)ck->files[0].data;
+    checkpoint_close(ck); /* n_files is 0: nothing is unmapped */
+    free(copy);
+}
+
+/* Reads every value of every weight and runs two tokens: what was accepted must be usable. */
+static void use(Checkpoint *ck, Error *e) {
     Config config;
     Weights weights;
-    Error e = {0};
-    int status = checkpoint_open(&ck, path, &e);
-    if (status == 0 && checkpoint_bind(&ck, &config, &weights, &e) == 0) {
-        Model m;
-        State s;
-        StateOptions options = {.n_ctx = 4, .n_batch = 2, .n_threads = 1, .kv_type = KV_F32};
-        const int tokens[2] = {0, config.vocab_size - 1};
-        model_init(&m, &config, &weights);
-        if (state_bytes(&m, &options) < 1 << 28 && state_init(&s, &m, &options, &e) == 0) {
-            model_forward(&m, &s, tokens, 2, 0);
-            model_logits(&m, &s, 1);
-            state_close(&s);
-        }
-        checkpoint_close(&ck);
-        return 0;
+    Model m;
+    State s;
+    if (checkpoint_bind(ck, &config, &weights, e)) return;
+    for (size_t i = 0; i < ck->n_tensors; i++) {
+        const Mat *w = &ck->tensors[i].mat;
+        float *row = malloc((size_t)w->cols * sizeof *row);
+        assert_non_null(row);
+        for (int r = 0; r < w->rows; r++) mat_dequantize_row(row, w, r);
+        free(row);
     }
-    if (status == 0) checkpoint_close(&ck);
-    if (!strstr(e.text, named) || !strstr(e.text, "expected") || !strstr(e.text, "found"))
-        fail_msg("message without file, expectation or finding: '%s'", e.text);
-    return 1;
+    model_init(&m, &config, &weights);
+    int n = config.n_ctx < 2 ? config.n_ctx : 2;
+    StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = 1, .kv_type = KV_F32};
+    if (state_init(&s, &m, &options, e)) return;
+    model_forward(&m, &s, (int[]){0, config.vocab_size - 1}, n, 0);
+    model_logits(&m, &s, n - 1);
+    state_close(&s);
 }
 
-static void sweep(const char *fixture, const char *name, const char *open_as, size_t header,
-                  bool every_cut_fails) {
-    char source[300], target[300], opened[300];
-    File f;
-    Error e = {0};
-    snprintf(source, sizeof source, "tests/fixtures/%s", fixture);
-    snprintf(target, sizeof target, "%s/%s", dir, name);
-    snprintf(opened, sizeof opened, "%s%s", dir, open_as);
-    if (file_map(&f, source, &e)) fail_msg("%s", e.text);
-    unsigned char *copy = malloc(f.size);
-    memcpy(copy, f.data, f.size);
-    size_t ran = 0;
-    write_bytes(target, copy, f.size);
-    assert_int_equal(try_model(opened, dir), 0);
-    /* every byte of the header, then steps through the data: nothing there is looked at but its
-     * length */
-    for (size_t n = 0; n < f.size; n += n < header ? 1 : 97) {
-        write_bytes(target, copy, n);
-        ran += try_model(opened, dir) == 0;
-    }
-    write_bytes(target, copy, f.size - 1);
-    ran += try_model(opened, dir) == 0;
-    if (every_cut_fails) assert_int_equal(ran, 0);
-    if (header > f.size) header = f.size;
-    for (size_t i = 0; i < header; i++) {
-        static const unsigned char turn[] = {0xff, 0x01, 0x80};
-        for (size_t k = 0; k < sizeof turn; k++) {
-            copy[i] ^= turn[k];
-            write_bytes(target, copy, f.size);
-            try_model(opened, dir);
-            copy[i] ^= turn[k];
-        }
-    }
-    write_bytes(target, copy, f.size);
-    free(copy);
-    file_close(&f);
+/* A failure is one line that names the file and says what was expected and found. */
+static void check_message(const char *path, const Error *e) {
+    if (!strstr(e->text, path) || !strstr(e->text, "expected") || !strstr(e->text, "found") || strchr(e->text, '\n'))
+        fail_msg("%s: message without file, expectation or finding: '%s'", path, e->text);
 }
 
-static void llama2c(void **state) {
-    (void)state;
-    sweep("base_v0.bin", "m.bin", "/m.bin", 64, true);
-    sweep("base_v1.bin", "m.bin", "/m.bin", 256, true);
-    sweep("base_v2.bin", "m.bin", "/m.bin", 256, true);
-}
+/* ---- Good files --------------------------------------------------------------------------------------- */
 
-static void gguf(void **state) {
-    (void)state;
-    sweep("base_q4_0.gguf", "m.gguf", "/m.gguf", 2600, true);
-    sweep("rope_llama3.gguf", "m.gguf", "/m.gguf", 700, true);
-}
-
-static void safetensors(void **state) {
-    (void)state;
-    char path[300];
-    File f;
-    Error e = {0};
-    if (file_map(&f, "tests/fixtures/mha_tied_hf/config.json", &e)) fail_msg("%s", e.text);
-    snprintf(path, sizeof path, "%s/config.json", dir);
-    write_bytes(path, f.data, f.size);
-    sweep("mha_tied_hf/model.safetensors", "model.safetensors", "", 1700, true);
-    sweep("mha_tied_hf/config.json", "config.json", "", 1 << 20, false);
-    file_close(&f);
-}
-
-static void not_models(void **state) {
+static void each_format_says_the_same(void **state) {
     (void)state;
     static const struct {
-        const char *content, *says;
-    } cases[] = {
-        {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS"},
-        {"<!DOCTYPE html><html><body>404</body></html>", "HTML"},
-        {"PK\x03\x04 archive/data.pkl", "PyTorch"},
-        {"just some words in a file, long enough to be one\n", "text"},
-        {"GGUF", "truncated"},
-        {"FUGG\x03\x00\x00\x00", "big-endian"},
+        const char *path;
+        CheckpointFormat format;
+        RopePairing pairing;
+        DType dtype;
+    } base[] = {
+        {"base_hf", FORMAT_HF_DIR, ROPE_HALF, DTYPE_F32},
+        {"base_hf/model.safetensors", FORMAT_SAFETENSORS, ROPE_HALF, DTYPE_F32},
+        {"base.gguf", FORMAT_GGUF, ROPE_PAIRS, DTYPE_F32},
+        {"base_f16.gguf", FORMAT_GGUF, ROPE_PAIRS, DTYPE_F16},
+        {"base_bf16.gguf", FORMAT_GGUF, ROPE_PAIRS, DTYPE_BF16},
+        {"base_q8_0.gguf", FORMAT_GGUF, ROPE_PAIRS, DTYPE_Q8_0},
+        {"base_q4_0.gguf", FORMAT_GGUF, ROPE_PAIRS, DTYPE_Q4_0},
+        {"base_q4_1.gguf", FORMAT_GGUF, ROPE_PAIRS, DTYPE_Q4_1},
+        {"base_v0.bin", FORMAT_LLAMA2C, ROPE_PAIRS, DTYPE_F32},
+        {"base_v1.bin", FORMAT_LLAMA2C, ROPE_PAIRS, DTYPE_F32},
+        {"base_v2.bin", FORMAT_LLAMA2C, ROPE_PAIRS, DTYPE_Q8_GROUP},
     };
-    char path[300];
-    snprintf(path, sizeof path, "%s/thing", dir);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_bytes(path, (const unsigned char *)cases[i].content, strlen(cases[i].content));
-        Checkpoint ck;
+    size_t params = 0;
+    for (size_t i = 0; i < sizeof base / sizeof *base; i++) {
+        char path[256];
         Error e = {0};
-        assert_int_equal(checkpoint_open(&ck, path, &e), -1);
-        if (!strstr(e.text, cases[i].says)) fail_msg("'%s' does not say %s", e.text, cases[i].says);
+        Checkpoint ck;
+        Config c;
+        Weights w;
+        snprintf(path, sizeof path, FIXTURES "%s", base[i].path);
+        if (checkpoint_open(&ck, path, &e) || checkpoint_bind(&ck, &c, &w, &e)) fail_msg("%s", e.text);
+        assert_int_equal(ck.format, base[i].format);
+        assert_string_equal(ck.arch, "llama");
+        const int found[] = {c.dim,      c.hidden_dim, c.n_layers, c.n_heads,  c.n_kv_heads, c.head_dim,
+                             c.vocab_size, c.n_ctx,    c.norm,     c.ffn,      c.pos,        c.tied,
+                             c.rope.rotary_dim, (int)c.rope.scaling};
+        const int expected[] = {32, 32, 2, 4, 2, 8, 64, 64, NORM_RMSNORM, FFN_SWIGLU, POS_ROPE, 0, 8, ROPE_SCALING_NONE};
+        for (size_t k = 0; k < sizeof found / sizeof *found; k++)
+            if (found[k] != expected[k]) fail_msg("%s: config field %zu is %d", path, k, found[k]);
+        assert_int_equal(c.rope.pairing, base[i].pairing);
+        assert_true(c.rope.theta == 10000 && c.norm_eps == 1e-5f);
+        assert_int_equal(w.layers[1].w_down.dtype, base[i].dtype);
+        if (i == 0) params = ck.params;
+        assert_int_equal(ck.params, params);
+        checkpoint_close(&ck);
     }
-    unlink(path);
 }
 
-static int setup(void **state) {
+/* Weights are read where the file is mapped; only what had to be converted is a copy. */
+static void nothing_is_copied(void **state) {
     (void)state;
-    strcpy(dir, "/tmp/test_checkpoint.XXXXXX");
+    static const char *const path[] = {FIXTURES "base_hf", FIXTURES "base.gguf", FIXTURES "base_v0.bin",
+                                       FIXTURES "base_q4_1.gguf"};
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+        Error e = {0};
+        Checkpoint ck;
+        Config c;
+        Weights w;
+        if (checkpoint_open(&ck, path[i], &e) || checkpoint_bind(&ck, &c, &w, &e)) fail_msg("%s", e.text);
+        const unsigned char *from = ck.files[0].data, *to = from + ck.files[0].size;
+        const void *p[] = {w.tok_emb.data, w.layers[1].wq.data, w.layers[0].w_down.data, w.final_norm};
+        for (size_t k = 0; k < sizeof p / sizeof *p; k++)
+            assert_true((const unsigned char *)p[k] >= from && (const unsigned char *)p[k] < to);
+        assert_int_equal(ck.n_owned, 0);
+        checkpoint_close(&ck);
+    }
+}
+
+static void rope_rules_are_read_alike(void **state) {
+    (void)state;
+    static const struct {
+        const char *hf, *gguf;
+        RopeScaling scaling;
+    } rule[] = {{"rope_linear_hf", "rope_linear.gguf", ROPE_SCALING_LINEAR},
+                {"rope_yarn_hf", "rope_yarn.gguf", ROPE_SCALING_YARN},
+                {"rope_dynamic_hf", NULL, ROPE_SCALING_DYNAMIC},
+                {"rope_longrope_hf", NULL, ROPE_SCALING_LONGROPE},
+                {"rope_llama3_hf", NULL, ROPE_SCALING_LLAMA3}};
+    for (size_t i = 0; i < sizeof rule / sizeof *rule; i++) {
+        char path[256];
+        Error e = {0};
+        Checkpoint hf, gguf;
+        snprintf(path, sizeof path, FIXTURES "%s", rule[i].hf);
+        if (checkpoint_open(&hf, path, &e)) fail_msg("%s", e.text);
+        assert_int_equal(hf.config.rope.scaling, rule[i].scaling);
+        if (rule[i].gguf) {
+            snprintf(path, sizeof path, FIXTURES "%s", rule[i].gguf);
+            if (checkpoint_open(&gguf, path, &e)) fail_msg("%s", e.text);
+            int n = gguf.config.n_ctx;
+            double a[ROPE_MAX_PAIRS], b[ROPE_MAX_PAIRS], factor_a, factor_b;
+            rope_inv_freq(a, &factor_a, &hf.config.rope, n);
+            rope_inv_freq(b, &factor_b, &gguf.config.rope, n);
+            assert_true(fabs(factor_a - factor_b) < 1e-6);
+            for (int k = 0; k < hf.config.rope.rotary_dim / 2; k++) assert_true(fabs(a[k] / b[k] - 1) < 1e-6);
+            checkpoint_close(&gguf);
+        }
+        checkpoint_close(&hf);
+    }
+}
+
+/* ---- Cut files: a fixture of each format at every length --------------------------------------------- */
+
+static void cut_at_every_byte(void **state) {
+    (void)state;
+    static const char *const path[] = {FIXTURES "base_q4_1.gguf", FIXTURES "tied_v0.bin", FIXTURES "base_v2.bin",
+                                       FIXTURES "ladder/rms_swiglu_rope_gqa/model.safetensors",
+                                       FIXTURES "ladder/gpt2/model.safetensors"};
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+        Bytes whole = load(path[i]);
+        size_t told = 0;
+        for (size_t n = 1; n < whole.n; n++) {
+            Error e = {0};
+            Checkpoint ck;
+            char missing[64];
+            if (open_bytes(&ck, path[i], whole.data, n, &e) == 0)
+                fail_msg("%s: opened with %zu of %zu bytes", path[i], n, whole.n);
+            check_message(path[i], &e);
+            snprintf(missing, sizeof missing, "truncated by %zu bytes", whole.n - n);
+            told += strstr(e.text, missing) != NULL;
+            close_bytes(&ck);
+        }
+        /* Once the header is there, the message says exactly how much is missing. */
+        if (told < whole.n * 2 / 3) fail_msg("%s: %zu of %zu messages name the bytes missing", path[i], told, whole.n);
+        free(whole.data);
+    }
+}
+
+/* ---- Changed headers ----------------------------------------------------------------------------------- */
+
+static void change_every_byte_of_a_header(void **state) {
+    (void)state;
+    static const struct {
+        const char *path;
+        size_t n; /* bytes of the header; 0: the safetensors file says so itself */
+    } file[] = {{FIXTURES "base_q4_1.gguf", 2400},
+                {FIXTURES "gpt2.gguf", 2400},
+                {FIXTURES "rope_yarn.gguf", 1600},
+                {FIXTURES "rope_llama3.gguf", 1600},
+                {FIXTURES "tied_v0.bin", 28},
+                {FIXTURES "base_v1.bin", 256},
+                {FIXTURES "base_v2.bin", 256},
+                {FIXTURES "base_hf/model.safetensors", 0},
+                {FIXTURES "ladder/gpt2/model.safetensors", 0}};
+    static const unsigned char change[] = {0x01, 0x80, 0xff};
+    int opened = 0, refused = 0;
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        Bytes b = load(file[i].path);
+        uint64_t n = file[i].n;
+        if (!n) {
+            memcpy(&n, b.data, sizeof n);
+            n += sizeof n;
+        }
+        assert_true(n <= b.n);
+        for (size_t at = 0; at < n; at++) {
+            for (size_t k = 0; k < sizeof change; k++) {
+                Error e = {0};
+                Checkpoint ck;
+                b.data[at] = (char)(b.data[at] ^ change[k]);
+                if (open_bytes(&ck, file[i].path, b.data, b.n, &e) == 0) use(&ck, &e);
+                if (e.text[0]) check_message(file[i].path, &e);
+                *(e.text[0] ? &refused : &opened) += 1;
+                close_bytes(&ck);
+                b.data[at] = (char)(b.data[at] ^ change[k]);
+            }
+        }
+        free(b.data);
+    }
+    print_message("changed headers: %d refused, %d still a model\n", refused, opened);
+    assert_true(refused > 10000 && opened > 0);
+}
+
+/* ---- A directory of its own for files that are opened by name ---------------------------------------- */
+
+static char dir[64];
+
+static const char *in_dir(char out[256], const char *name) {
+    snprintf(out, 256, "%s/%s", dir, name);
+    return out;
+}
+
+static int make_dir(void **state) {
+    (void)state;
+    const char *base = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%.40s/checkpoint-XXXXXX", base && *base ? base : "/tmp");
     return mkdtemp(dir) ? 0 : -1;
 }
 
-static int teardown(void **state) {
-    static const char *const names[] = {"m.bin", "m.gguf", "config.json", "model.safetensors"};
+static int remove_dir(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[300];
-        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+    char path[600];
+    DIR *d = opendir(dir);
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
         unlink(path);
     }
+    if (d) closedir(d);
     return rmdir(dir);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama2c),
-        cmocka_unit_test(gguf),
-        cmocka_unit_test(safetensors),
-        cmocka_unit_test(not_models),
+/* Opens path, binds and uses it; the message of what went wrong, "" when nothing did. */
+static Error try(const char *path) {
+    Error e = {0};
+    Checkpoint ck;
+    if (checkpoint_open(&ck, path, &e)) return e;
+    use(&ck, &e);
+    checkpoint_close(&ck);
+    return e;
+}
+
+static int expect(const char *what, const Error *e, const char *part) {
+    if (*part ? strstr(e->text, part) != NULL : e->text[0] == 0) return 0;
+    print_error("%s: expected a message with '%s', found '%s'\n", what, part, e->text);
+    return 1;
+}
+
+static void copy_fixture(const char *from, const char *name) {
+    char path[256];
+    Bytes b = load(from);
+    save(in_dir(path, name), b.data, b.n);
+    free(b.data);
+}
+
+static void change_every_byte_of_the_json(void **state) {
+    (void)state;
+    static const char *const name[] = {"config.json", "model.safetensors.index.json"};
+    char path[256];
+    copy_fixture(FIXTURES "mqa_head_dim_hf/model-00001-of-00002.safetensors", "model-00001-of-00002.safetensors");
+    copy_fixture(FIXTURES "mqa_head_dim_hf/model-00002-of-00002.safetensors", "model-00002-of-00002.safetensors");
+    for (int i = 0; i < 2; i++) {
+        copy_fixture(FIXTURES "mqa_head_dim_hf/config.json", name[0]);
+        copy_fixture(FIXTURES "mqa_head_dim_hf/model.safetensors.index.json", name[1]);
+        Error good = try(dir);
+        assert_string_equal(good.text, "");
+        Bytes b = load(in_dir(path, name[i]));
+        for (size_t at = 0; at < b.n; at++) {
+            for (int k = 0; k < 2; k++) {
+                b.data[at] = (char)(b.data[at] ^ (k ? 0xff : 0x01));
+                save(path, b.data, b.n);
+                Error e = try(dir);
+                if (e.text[0]) check_message(dir, &e);
+                b.data[at] = (char)(b.data[at] ^ (k ? 0xff : 0x01));
+            }
+            save(path, b.data, at); /* cut here: the closing brace is missing, so it never parses */
+            Error e = try(dir);
+            if (at < b.n - 2) assert_true(e.text[0]);
+            if (e.text[0]) check_message(dir, &e);
+        }
+        free(b.data);
+    }
+    unlink(in_dir(path, name[1]));
+}
+
+/* config.json with one piece of text replaced. */
+static void config_json_is_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to, *message; /* message "": accepted */
+    } edit[] = {
+        {"", "", ""},
+        {"\"silu\"", "\"gelu\"", "hidden_act: expected silu, found gelu"},
+        {"\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true"},
+        {"\"attention_bias\": false", "\"attention_bias\": true", "attention_bias is true"},
+        {"\"mlp_bias\": false", "\"sliding_window\": 16", "sliding_window"},
+        {"\"mlp_bias\": false", "\"sliding_window\": null", ""},
+        {"\"mlp_bias\": false", "\"sliding_window\": 4096", ""},
+        {"\"mlp_bias\": false", "\"attn_logit_softcapping\": 30.0", "attn_logit_softcapping"},
+        {"\"mlp_bias\": false", "\"logit_scale\": 0.5", "logit_scale"},
+        {"\"mlp_bias\": false", "\"num_local_experts\": 8", "num_local_experts"},
+        {"\"mlp_bias\": false", "\"head_dim\": 8", "\"head_dim\": expected once, found twice"},
+        {"\"mlp_bias\": false", "\"mlp_bias\": \"no\"", "mlp_bias: expected true or false"},
+        {"\"vocab_size\": 64", "\"vocab_size\": 65", "shape: expected [65, 32], found [64, 32]"},
+        {"\"vocab_size\": 64", "\"vocab_size\": 64.5", "vocab_size: expected an integer"},
+        {"\"vocab_size\": 64", "\"vocab_size\": 1e300", "vocab_size: expected an integer"},
+        {"\"hidden_size\": 32", "\"hidden_size\": 0", "hidden_size"},
+        {"\"hidden_size\": 32", "\"hidden_size\": -32", "hidden_size"},
+        {"\"hidden_size\": 32,", "", "hidden_size: expected the key, found none"},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "of layer 2: expected the tensor, found none"},
+        {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", "expected layers 0 to 0, found layer 1"},
+        {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "n_kv_heads: expected a divisor"},
+        {"\"head_dim\": 8", "\"head_dim\": 7", "head_dim: expected an even number"},
+        {"\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", ""},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"spiral\"", "found spiral"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"linear\"", "expected factor, found none"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"linear\", \"factor\": 0.5", "factor"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"linear\", \"factor\": 2", ""},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"default\", \"twist\": 2", "rope_parameters.twist"},
+        {"\"rope_theta\": 10000.0", "\"rope_theta\": -1", "rope_theta: expected a positive number"},
+        {"\"rope_theta\": 10000.0", "\"rope_theta\": 1e999", "rope_theta"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"gpt_neox\"", "found gpt_neox"},
+        {"\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": -1", "norm eps"},
+        {"\"silu\"", "\"\xff\"", "expected UTF-8, found byte 0xff"},
+        {"\"eos_token_id\": 2\n}", "\"eos_token_id\": 2\n} more", "expected its end"},
+        {"\"eos_token_id\": 2", "\"eos_token_id\": \"</s>\"", "eos_token_id"},
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    int bad = 0;
+    char path[256], text[4096];
+    copy_fixture(FIXTURES "base_hf/model.safetensors", "model.safetensors");
+    Bytes b = load(FIXTURES "base_hf/config.json");
+    for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
+        const char *at = strstr(b.data, edit[i].from);
+        assert_non_null(at);
+        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - b.data), b.data, edit[i].to, at + strlen(edit[i].from));
+        save(in_dir(path, "config.json"), text, (size_t)n);
+        Error e = try(dir);
+        bad += expect(edit[i].to, &e, edit[i].message);
+    }
+    static char deep[20001];
+    memset(deep, '[', sizeof deep - 1);
+    save(path, deep, sizeof deep - 1);
+    Error e = try(dir);
+    bad += expect("20000 brackets", &e, "JSON");
+    save(path, "[]", 2);
+    e = try(dir);
+    bad += expect("an array", &e, "expected an object");
+    unlink(path);
+    e = try(dir);
+    bad += expect("no config.json", &e, "config.json: file: expected to open it");
+    free(b.data);
+    assert_int_equal(bad, 0);
+}
+
+/* All end tokens count: those of config.json and those of generation_config.json, each once. */
+static void end_tokens_are_merged(void **state) {
+    (void)state;
+    char path[256];
+    Error e = {0};
+    Checkpoint ck;
+    static const char generation[] = "{\"eos_token_id\": [2, 7, 9], \"temperature\": 0.6}";
+    copy_fixture(FIXTURES "base_hf/config.json", "config.json");
+    copy_fixture(FIXTURES "base_hf/model.safetensors", "model.safetensors");
+    save(in_dir(path, "generation_config.json"), generation, sizeof generation - 1);
+    if (checkpoint_open(&ck, dir, &e)) fail_msg("%s", e.text);
+    assert_int_equal(ck.bos, 1);
+    assert_int_equal(ck.n_eos, 3);
+    assert_true(ck.eos[0] == 2 && ck.eos[1] == 7 && ck.eos[2] == 9);
+    checkpoint_close(&ck);
+    unlink(path);
+}
+
+static void safetensors_are_refused_by_name(void **state) {
+    (void)state;
+#define ONE "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *message;
+    } file[] = {
+        {ONE "}", 8, ""},
+        {ONE "}", 7, "truncated by 1 bytes"},
+        {ONE "}", 9, "1 more bytes"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "overlap"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[12,16]}}", 16, "hole"},
+        {ONE ",\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "found twice"},
+        {ONE ",\"b\":{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "b: dtype"},
+        {ONE ",\"b\":{\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "b: dtype"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,12]}}", 12, "expected 8 bytes"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[-1,-1],\"data_offsets\":[8,12]}}", 12, "b: shape"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[8,12]}}", 12, "b: shape"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[8,12]}}", 12, "b: shape"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[12,8]}}", 12, "b: data_offsets"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8]}}", 12, "b: data_offsets"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8.5,12.5]}}", 12, "b: data_offsets"},
+        {ONE ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[18446744073709551624,18446744073709551628]}}",
+         12, "b: data_offsets"},
+        {ONE ",\"b\":7}", 8, "b: dtype"},
+        {ONE ",\"__metadata__\":{\"format\":\"pt\"}}", 8, ""},
+        {ONE ",\"__metadata__\":[1]}", 8, "__metadata__"},
+        {ONE, 8, "JSON"},
+        {"[]", 8, "expected an object"},
+        {"{}", 0, "tensors: expected some"},
+    };
+    int bad = 0;
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        uint64_t header = strlen(file[i].header);
+        size_t n = sizeof header + (size_t)header + file[i].data;
+        unsigned char *bytes = calloc(n, 1);
+        assert_non_null(bytes);
+        memcpy(bytes, &header, sizeof header);
+        memcpy(bytes + sizeof header, file[i].header, (size_t)header);
+        File f = {.data = bytes, .size = n, .path = "x.safetensors"};
+        SafeTensors st;
+        Error e = {0};
+        if (safetensors_open(&st, &f, &e) == 0) safetensors_close(&st);
+        bad += expect(file[i].header, &e, file[i].message);
+        header = n; /* longer than the file */
+        memcpy(bytes, &header, sizeof header);
+        e = (Error){0};
+        assert_int_equal(safetensors_open(&st, &f, &e), -1);
+        bad += expect("long header", &e, "header length");
+        free(bytes);
+    }
+    assert_int_equal(bad, 0);
+}
+
+static void shards_stay_in_their_directory(void **state) {
+    (void)state;
+#define SECOND "model-00002-of-00002.safetensors"
+    static const struct {
+        const char *from, *to, *message;
+    } edit[] = {
+        {"", "", ""},
+        {SECOND, "../" SECOND, "expected a file in the same directory"},
+        {SECOND, "/etc/passwd", "expected a file in the same directory"},
+        {SECOND, "", "expected a file in the same directory"},
+        {SECOND, "missing.safetensors", "missing.safetensors: file: expected to open it"},
+        {SECOND, "model-00001-of-00002.safetensors", "missing"}, /* the index puts a tensor where it is not */
+        {"\"model.norm.weight\"", "\"model.norm.bias\"", "model.norm.weight: expected the index to map it here"},
+        {"\"weight_map\"", "\"weight_plan\"", "weight_map: expected an object, found none"},
+        {"\"" SECOND "\"", "17", "expected a file name"},
+    };
+    char path[256], text[8192];
+    int bad = 0;
+    copy_fixture(FIXTURES "mqa_head_dim_hf/config.json", "config.json");
+    copy_fixture(FIXTURES "mqa_head_dim_hf/model-00001-of-00002.safetensors", "model-00001-of-00002.safetensors");
+    copy_fixture(FIXTURES "mqa_head_dim_hf/" SECOND, SECOND);
+    Bytes b = load(FIXTURES "mqa_head_dim_hf/model.safetensors.index.json");
+    for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
+        const char *at = strstr(b.data, edit[i].from);
+        assert_non_null(at);
+        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - b.data), b.data, edit[i].to, at + strlen(edit[i].from));
+        save(in_dir(path, "model.safetensors.index.json"), text, (size_t)n);
+        Error e = try(dir);
+        bad += expect(edit[i].to, &e, edit[i].message);
+    }
+    unlink(path);
+    free(b.data);
+    assert_int_equal(bad, 0);
+}
+
+/* find - the place after `text` in a file that holds it. */
+static char *after(Bytes b, const char *text) {
+    char *at = memmem(b.data, b.n, text, strlen(text));
+    assert_non_null(at);
+    return at + strlen(text);
+}
+
+/* A GGUF fixture with some bytes changed: at an offset from the end of a name. */
+static void gguf_is_refused_by_name(void **state) {
+    (void)state;
+    /* After a tensor's name: dimensions (4), each dimension (8), type (4), offset (8). */
+    enum { DIMS = 0, DIM0 = 4, DIM1 = 12, TYPE = 20, OFFSET = 24 };
+    static const char q[] = "blk.0.attn_q.weight";
+    static const struct {
+        const char *name;
+        int at;
+        const void *bytes;
+        size_t n;
+        const char *message;
+    } edit[] = {
+        {q, 0, "", 0, ""},
+        {"GGUF", -4, "GGML", 4, "magic"},
+        {"GGUF", 0, "\x01\0\0\0", 4, "version: expected 2 or 3, found 1"},
+        {"GGUF", 0, "\0\0\0\x03", 4, "big-endian"},
+        {"GGUF", 4, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "tensor count"},
+        {"GGUF", 12, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "key count"},
+        {q, TYPE, "\x14\0\0\0", 4, "blk.0.attn_q.weight: type: expected F32, F16, BF16, Q8_0, Q4_0 or Q4_1, found IQ4_NL"},
+        {q, TYPE, "\x0c\0\0\0", 4, "expected a multiple of 256 for Q4_K"},
+        {q, TYPE, "\x04\0\0\0", 4, "blk.0.attn_q.weight: type: expected a ggml type, found 4"},
+        {q, DIMS, "\x05\0\0\0", 4, "blk.0.attn_q.weight: dimensions: expected 1 to 4, found 5"},
+        {q, DIM0, "\0\0\0\0\0\0\0\0", 8, "blk.0.attn_q.weight: dimension 0"},
+        {q, DIM1, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "blk.0.attn_q.weight: dimension 1"},
+        {q, DIM1, "\x08\0\0\0\0\0\0\0", 8, "blk.0.attn_q.weight: shape: expected [32, 32], found [8, 32]"},
+        {q, OFFSET, "\x01", 1, "blk.0.attn_q.weight: offset: expected a multiple of 32"},
+        {q, OFFSET, "\0\0\0\0\0\0\0\0", 8, "overlap"},
+        {q, OFFSET, "\0\0\0\0\0\0\0\x80", 8, "blk.0.attn_q.weight: offset"},
+        {q, OFFSET, "\0\0\x10\0\0\0\0\0", 8, "truncated by"},
+        {q, -8, "k", 1, "expected once, found twice"}, /* attn_q -> attn_k */
+        {q, -8, "z", 1, "blk.0.attn_z.weight: expected a tensor this program knows"},
+        {q, -8, "\xff", 1, "UTF-8"},
+        {q, -19, "blk.7", 5, "found layer 7"},
+        {"llama.rope.freq_base", -1, "f", 1, "llama.rope.freq_basf: expected a key this program knows"},
+        {"llama.rope.freq_base", 4, "\0\0\xc0\x7f", 4, "llama.rope.freq_base: expected a finite number"},
+        {"llama.rope.freq_base", 0, "\x63", 1, "value type"},
+        {"llama.block_count", 4, "\0\0\0\0", 4, "llama.block_count: expected 1 to"},
+        {"llama.block_count", 4, "\xff\xff\xff\x7f", 4, "n_layers: expected 1 to"},
+        {"llama.attention.head_count", 4, "\x03\0\0\0", 4, "llama.attention.head_count: expected a divisor of 32, found 3"},
+        {"llama.attention.head_count_kv", 4, "\x03\0\0\0", 4, "n_kv_heads: expected a divisor"},
+        {"general.architecture", 12, "mamba", 5, "general.architecture: expected llama or gpt2, found mamba"},
+    };
+    int bad = 0;
+    for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
+        Bytes b = load(FIXTURES "base_q4_1.gguf");
+        char *at = after(b, edit[i].name) + edit[i].at;
+        memcpy(at, edit[i].bytes, edit[i].n);
+        Error e = {0};
+        Checkpoint ck;
+        if (open_bytes(&ck, "x.gguf", b.data, b.n, &e) == 0) use(&ck, &e);
+        close_bytes(&ck);
+        char what[64];
+        snprintf(what, sizeof what, "edit %zu (%s)", i, edit[i].name);
+        bad += expect(what, &e, edit[i].message);
+        free(b.data);
+    }
+    assert_int_equal(bad, 0);
+}
+
+/* Arrays in arrays end before the stack does. */
+static void gguf_nesting_has_a_limit(void **state) {
+    (void)state;
+    enum { LEVELS = 5000, HEAD = 24, KEY = 8 + 1 + 4, LEVEL = 12 };
+    size_t n = HEAD + KEY + LEVELS * LEVEL + 64;
+    unsigned char *bytes = calloc(n, 1), *p = bytes;
+    assert_non_null(bytes);
+    memcpy(p, "GGUF\x03\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0", HEAD);
+    memcpy(p + HEAD, "\x01\0\0\0\0\0\0\0k\x09\0\0\0", KEY);
+    p += HEAD + KEY;
+    for (int i = 0; i < LEVELS; i++, p += LEVEL) memcpy(p, "\x09\0\0\0\x01\0\0\0\0\0\0\0", LEVEL);
+    File f = {.data = bytes, .size = n, .path = "x.gguf"};
+    Gguf g;
+    Error e = {0};
+    assert_int_equal(gguf_open(&g, &f, &e), -1);
+    assert_int_equal(expect("nesting", &e, "nested arrays"), 0);
+    free(bytes);
+}
+
+static void llama2c_is_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *file;
+        int at;
+        int32_t value;
+        const char *message;
+    } edit[] = {
+        {"base_v0.bin", 0, 0, "dim: expected a positive number, found 0"},
+        {"base_v0.bin", 0, -32, "dim: expected a positive number, found -32"},
+        {"base_v0.bin", 8, INT32_MAX, "n_layers: expected 1 to"},
+        {"base_v0.bin", 12, 3, "n_heads: expected a divisor"},
+        {"base_v0.bin", 12, 32, "head_dim: expected an even number"},
+        {"base_v0.bin", 16, 0, "n_kv_heads"},
+        {"base_v0.bin", 20, INT32_MIN, "vocab_size"},
+        {"base_v0.bin", 20, 64, "too many"}, /* the sign says tied, yet a head follows */
+        {"base_v0.bin", 24, INT32_MAX, "n_ctx: expected 1 to"},
+        {"base_v0.bin", 24, 65, "truncated by 32 bytes"},
+        {"tied_v0.bin", 20, -64, "truncated by"},
+        {"base_v1.bin", 4, 99, "version: expected 1 or 2, found 99"},
+        {"base_v1.bin", 36, 7, "shared_classifier: expected 0 or 1, found 7"},
+        {"base_v2.bin", 37, 0, "group_size: expected 1 to"},
+        {"base_v2.bin", 37, -4, "group_size: expected 1 to"},
+        {"base_v2.bin", 37, 7, "multiple of the group size 7"},
+    };
+    int bad = 0;
+    for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
+        char path[256];
+        snprintf(path, sizeof path, FIXTURES "%s", edit[i].file);
+        Bytes b = load(path);
+        memcpy(b.data + edit[i].at, &edit[i].value, sizeof edit[i].value);
+        Error e = {0};
+        Checkpoint ck;
+        if (open_bytes(&ck, path, b.data, b.n, &e) == 0) use(&ck, &e);
+        close_bytes(&ck);
+        bad += expect(edit[i].message, &e, edit[i].message);
+        free(b.data);
+    }
+    assert_int_equal(bad, 0);
+}
+
+/* What is no model at all is called by its name. */
+static void other_files_are_recognised(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *bytes;
+        size_t n;
+        const char *message;
+    } file[] = {
+        {"m.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", 56, "Git LFS pointer"},
+        {"m.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", 56, "Git LFS pointer"},
+        {"m.bin", "<!DOCTYPE html><html><body>404</body></html>", 44, "HTML page"},
+        {"m.bin", "PK\x03\x04 and what follows in an archive", 38, "PyTorch pickle"},
+        {"m.bin", "\x80\x02}q\x00 and what follows in a pickle.....", 38, "PyTorch pickle"},
+        {"m.bin", "Once upon a time there was a text file.\n", 40, "a text file"},
+        {"m.gguf", "FUGG\x03\0\0\0 and what follows of it", 32, "big-endian GGUF"},
+        {"m.gguf", "GGUF", 4, "truncated"},
+        {"m.bin", "\x01\0\0\0", 4, "header: expected 28 bytes, found 4"},
+        {"m.bin", "", 0, "found an empty file"},
+    };
+    char path[256];
+    int bad = 0;
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
+        save(in_dir(path, file[i].name), file[i].bytes, file[i].n);
+        Error e = try(path);
+        bad += expect(file[i].message, &e, file[i].message);
+        unlink(path);
+    }
+    Error e = try(in_dir(path, "not there"));
+    bad += expect("missing", &e, "not there: file: expected to open it, found No such file");
+    e = try("/dev/null");
+    bad += expect("device", &e, "expected a regular file");
+    copy_fixture(FIXTURES "base_hf/config.json", "config.json");
+    unlink(in_dir(path, "model.safetensors"));
+    e = try(dir);
+    bad += expect("no weights", &e, "expected model.safetensors or its index, found neither");
+    save(in_dir(path, "pytorch_model.bin"), "PK\x03\x04", 4);
+    e = try(dir);
+    bad += expect("pickle", &e, "found a PyTorch pickle (convert it");
+    unlink(path);
+    assert_int_equal(bad, 0);
+}
+
+int main(void) {
+    setenv("RUN_CPU", "ref", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_format_says_the_same),
+        cmocka_unit_test(nothing_is_copied),
+        cmocka_unit_test(rope_rules_are_read_alike),
+        cmocka_unit_test(cut_at_every_byte),
+        cmocka_unit_test(change_every_byte_of_a_header),
+        cmocka_unit_test_setup_teardown(change_every_byte_of_the_json, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(config_json_is_refused_by_name, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(end_tokens_are_merged, make_dir, remove_dir),
+        cmocka_unit_test(safetensors_are_refused_by_name),
+        cmocka_unit_test_setup_teardown(shards_stay_in_their_directory, make_dir, remove_dir),
+        cmocka_unit_test(gguf_is_refused_by_name),
+        cmocka_unit_test(gguf_nesting_has_a_limit),
+        cmocka_unit_test(llama2c_is_refused_by_name),
+        cmocka_unit_test_setup_teardown(other_files_are_recognised, make_dir, remove_dir),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

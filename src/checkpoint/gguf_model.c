@@ -352,6 +352,12 @@ int gguf_model_open(Checkpoint *ck, Error *e) {
     refuse_unless(&k, "residual_scale", 1, 0);
     refuse_unless(&k, "embedding_scale", 1, 0);
     refuse_unless(&k, "attention.scale", 0, 1 / sqrt((double)c->head_dim));
+    bool causal = true;
+    char causal_key[128];
+    if (gguf_get_bool(g, full(&k, "attention.causal", causal_key), &causal, e) < 0) return -1;
+    if (!causal)
+        return fail(e, "%s: %s: expected true, found false, which is not supported", ck->path,
+                    causal_key);
     int window = 0;
     if (get_int(&k, "attention.sliding_window", &window, 0, INT32_MAX) && window &&
         window < c->n_ctx)

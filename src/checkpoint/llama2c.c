@@ -9,25 +9,22 @@
 
 enum { MAGIC = 0x616b3432, HEADER_V0 = 28, HEADER = 256, INTS = 7 };
 
-/* Reader - walks the tensors in file order. */
+/* Reader - walks the tensors in file order, twice: the first pass only measures, so that a file of
+ * another size than its header says is refused before anything in it is touched. */
 typedef struct {
     Checkpoint *ck;
     const File *file;
-    size_t at;
+    bool measuring;
+    size_t at; /* SIZE_MAX: the sum did not fit */
     int group; /* 0: f32; else int8 values in groups of this many */
     Error *e;
 } Reader;
 
-static const unsigned char *take(Reader *r, size_t count, size_t item_bytes, const char *what) {
-    size_t bytes, left = r->file->size - r->at;
-    if (!size_mul(&bytes, count, item_bytes) || bytes > left) {
-        fail(r->e, "%s: %s: expected %zu values, found the file truncated by %zu bytes",
-             r->file->path, what, count, bytes == SIZE_MAX ? bytes : bytes - left);
-        return NULL;
-    }
-    const unsigned char *p = r->file->data + r->at;
-    r->at += bytes;
-    return p;
+/* The next count items; NULL while measuring and when the size overflows. */
+static const unsigned char *take(Reader *r, size_t count, size_t item_bytes) {
+    size_t from = r->at, bytes;
+    if (!size_mul(&bytes, count, item_bytes) || !size_add(&r->at, from, bytes)) r->at = SIZE_MAX;
+    return r->measuring ? NULL : r->file->data + from;
 }
 
 /* One tensor of one layer (or of none). */
@@ -47,15 +44,12 @@ static int read_one(Reader *r, Field field, int layer) {
         m.dtype = DTYPE_Q8_GROUP;
         m.group = r->group;
         m.stride_bytes = (size_t)cols;
-        m.data = take(r, n, 1, name);
-        m.scales =
-            m.data ? (const float *)(const void *)take(r, n / (size_t)r->group, sizeof(float), name)
-                   : NULL;
-        if (!m.scales) return -1;
+        m.data = take(r, n, 1);
+        m.scales = (const float *)(const void *)take(r, n / (size_t)r->group, sizeof(float));
     } else {
-        m.data = take(r, n, sizeof(float), name);
-        if (!m.data) return -1;
+        m.data = take(r, n, sizeof(float));
     }
+    if (r->measuring) return 0;
     return checkpoint_add(r->ck, field, layer, name, m, r->e);
 }
 
@@ -119,7 +113,7 @@ static int open_v0(Reader *r, const int32_t x[INTS]) {
     r->at = HEADER_V0;
     if (read_list(r, order, sizeof order / sizeof *order)) return -1;
     /* The tables of cos and sin that old files carry are not used. */
-    if (!take(r, (size_t)c->n_ctx * (size_t)c->head_dim, sizeof(float), "RoPE tables")) return -1;
+    take(r, (size_t)c->n_ctx * (size_t)c->head_dim, sizeof(float));
     return c->tied ? 0 : read_one(r, FIELD_LM_HEAD, -1);
 }
 
@@ -136,6 +130,7 @@ static int open_v1_v2(Reader *r, int version) {
                     shared);
     r->ck->config.tied = shared;
     r->at = HEADER;
+    r->group = 0;
     if (read_list(r, norms, 3)) return -1;
     if (version == 2) {
         memcpy(&group, r->file->data + 37, sizeof group); /* not aligned */
@@ -148,9 +143,15 @@ static int open_v1_v2(Reader *r, int version) {
     return shared ? 0 : read_one(r, FIELD_LM_HEAD, -1);
 }
 
+static int open_version(Reader *r) {
+    int32_t x[INTS];
+    memcpy(x, r->file->data, sizeof x);
+    return r->ck->version ? open_v1_v2(r, r->ck->version) : open_v0(r, x);
+}
+
 int llama2c_open(Checkpoint *ck, Error *e) {
     const File *f = &ck->files[0];
-    Reader r = {.ck = ck, .file = f, .e = e};
+    Reader r = {.ck = ck, .file = f, .measuring = true, .e = e};
     uint32_t magic = 0;
     if (f->size >= sizeof magic) memcpy(&magic, f->data, sizeof magic);
     size_t header = magic == MAGIC ? HEADER : HEADER_V0;
@@ -163,14 +164,16 @@ int llama2c_open(Checkpoint *ck, Error *e) {
         if (version != 1 && version != 2)
             return fail(e, "%s: version: expected 1 or 2, found %d", f->path, version);
         ck->version = version;
-        if (open_v1_v2(&r, version)) return -1;
-    } else {
-        int32_t x[INTS];
-        memcpy(x, f->data, sizeof x);
-        if (open_v0(&r, x)) return -1;
     }
-    if (r.at != f->size)
-        return fail(e, "%s: size: expected %zu bytes for this header, found %zu", f->path, r.at,
-                    f->size);
-    return 0;
+    if (open_version(&r)) return -1;
+    if (r.at == SIZE_MAX)
+        return fail(e, "%s: size: expected one that memory can hold, found more in the header", f->path);
+    if (r.at > f->size)
+        return fail(e, "%s: size: expected %zu bytes for this header, found %zu: truncated by %zu bytes",
+                    f->path, r.at, f->size, r.at - f->size);
+    if (r.at < f->size)
+        return fail(e, "%s: size: expected %zu bytes for this header, found %zu: %zu too many", f->path,
+                    r.at, f->size, f->size - r.at);
+    r.measuring = false;
+    return open_version(&r);
 }

@@ -315,22 +315,27 @@ int gguf_open(Gguf *g, const File *file, Error *e) {
     }
     g->alignment = (size_t)alignment;
     size_t start = (c.at + g->alignment - 1) / g->alignment * g->alignment;
+    size_t room = start < file->size ? file->size - start : 0, needed = 0;
     for (size_t i = 0; i < g->n_tensors; i++) {
-        GgufTensor *t = &g->tensors[i];
+        const GgufTensor *t = &g->tensors[i];
         if (offset[i] % g->alignment) {
             fail(e, "%s: %.*s: offset: expected a multiple of %zu, found %llu", file->path,
                  (int)t->name.n, t->name.s, g->alignment, (unsigned long long)offset[i]);
             goto failed;
         }
-        size_t room = start < file->size ? file->size - start : 0;
-        if (offset[i] > room || t->bytes > room - offset[i]) {
-            uint64_t missing = offset[i] > SIZE_MAX / 2 ? offset[i] : offset[i] + t->bytes - room;
-            fail(e, "%s: %.*s: data: expected %zu bytes, found the file truncated by %llu",
-                 file->path, (int)t->name.n, t->name.s, t->bytes, (unsigned long long)missing);
+        if (offset[i] > SIZE_MAX / 2) {
+            fail(e, "%s: %.*s: offset: expected one inside the file, found %llu", file->path,
+                 (int)t->name.n, t->name.s, (unsigned long long)offset[i]);
             goto failed;
         }
-        t->data = file->data + start + offset[i];
+        if (needed < offset[i] + t->bytes) needed = offset[i] + t->bytes;
     }
+    if (needed > room) {
+        fail(e, "%s: data: expected %zu bytes after the header, found %zu: truncated by %zu bytes",
+             file->path, needed, room, start + needed - file->size);
+        goto failed;
+    }
+    for (size_t i = 0; i < g->n_tensors; i++) g->tensors[i].data = file->data + start + offset[i];
     if (check_unique(g, e)) goto failed;
     free(offset);
     return 0;

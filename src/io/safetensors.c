@@ -59,15 +59,9 @@ static int read_tensor(SafeTensor *t, const cJSON *entry, const unsigned char *d
         whole(&to, cJSON_GetArrayItem(offsets, 1), 0x1p53))
         return fail(e, "%s: %.64s: data_offsets: expected [begin, end], found something else", path,
                     name);
-    if (from > to || to > data_bytes) {
-        if (from <= to && to - data_bytes < 0x1p40)
-            return fail(e,
-                        "%s: %.64s: data: expected it to end at %llu, found the file truncated by "
-                        "%llu bytes",
-                        path, name, (unsigned long long)to, (unsigned long long)(to - data_bytes));
+    if (from > to || to > data_bytes)
         return fail(e, "%s: %.64s: data_offsets: expected a range in 0..%zu, found [%llu, %llu]",
                     path, name, data_bytes, (unsigned long long)from, (unsigned long long)to);
-    }
     if (to - from != bytes)
         return fail(e, "%s: %.64s: data: expected %llu bytes for its shape and dtype, found %llu",
                     path, name, (unsigned long long)bytes, (unsigned long long)(to - from));
@@ -75,6 +69,19 @@ static int read_tensor(SafeTensor *t, const cJSON *entry, const unsigned char *d
     t->bytes = (size_t)bytes;
     t->name = strdup(name);
     return t->name ? 0 : fail(e, "%s: memory: expected some, found none", path);
+}
+
+/* data_end - where the last tensor ends, as far as the header makes sense. */
+static uint64_t data_end(const cJSON *root) {
+    uint64_t end = 0, from, to;
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, root) {
+        const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
+        if (cJSON_IsArray(offsets) && !whole(&from, cJSON_GetArrayItem(offsets, 0), 0x1p53) &&
+            !whole(&to, cJSON_GetArrayItem(offsets, 1), 0x1p53) && from <= to && to > end)
+            end = to;
+    }
+    return end;
 }
 
 static int compare_place(const void *a, const void *b) {
@@ -108,6 +115,13 @@ int safetensors_open(SafeTensors *st, const File *file, Error *e) {
     st->tensors = calloc((size_t)cJSON_GetArraySize(root) + 1, sizeof *st->tensors);
     if (!st->tensors) {
         fail(e, "%s: memory: expected some, found none", path);
+        goto done;
+    }
+    uint64_t end_wanted = data_end(root);
+    if (end_wanted > data_bytes && end_wanted - data_bytes < 0x1p40) {
+        fail(e, "%s: data: expected %llu bytes after the header, found %zu: truncated by %llu bytes",
+             path, (unsigned long long)end_wanted, data_bytes,
+             (unsigned long long)(end_wanted - data_bytes));
         goto done;
     }
     const cJSON *entry;
