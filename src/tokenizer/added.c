@@ -72,7 +72,7 @@ static bool is_space(utf8proc_int32_t c) {
 
 static bool is_word(utf8proc_int32_t c) {
     if (c < 0) return false;
-    if (c == '_') return true;
+    if (c == '_' || c == 0x200c || c == 0x200d) return true; /* the two joiners are in Rust's \\w */
     utf8proc_category_t k = utf8proc_category(c);
     return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO) ||
            (k >= UTF8PROC_CATEGORY_MN && k <= UTF8PROC_CATEGORY_NL) || k == UTF8PROC_CATEGORY_PC;

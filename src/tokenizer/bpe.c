@@ -39,7 +39,12 @@ int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_l
     memcpy(joined, left, n_left);
     memcpy(joined + n_left, right, n_right);
     int a = table_get(&v->ids, left, n_left), b = table_get(&v->ids, right, n_right);
-    int id = table_get(&v->ids, joined, n_left + n_right);
+    /* Vocabularies mostly list the results in the order of the merges: look there first. */
+    int id = m->last + 1;
+    if (id >= v->n || v->pieces[id].kind != PIECE_NORMAL || v->pieces[id].n != n_left + n_right ||
+        memcmp(v->pieces[id].text, joined, n_left + n_right) != 0)
+        id = table_get(&v->ids, joined, n_left + n_right);
+    m->last = id;
     if (a < 0 || b < 0 || id < 0)
         return fail(e, "%s: merge %d: expected tokens of the vocabulary, found \"%.*s\" and \"%.*s\"", file,
                     rank, n_left > 60 ? 60 : (int)n_left, left, n_right > 60 ? 60 : (int)n_right, right);
@@ -60,10 +65,10 @@ int ids_push(Ids *out, int id, Error *e) {
     return 0;
 }
 
-static bool by_rank(const void *rules, const Symbol *left, const Symbol *right, double *order, int *id) {
+static bool by_rank(const void *rules, const Symbol *left, const Symbol *right, float *order, int *id) {
     const Merge *slot = find_pair(rules, pair_key(left->id, right->id));
     if (slot->rank < 0) return false;
-    *order = slot->rank;
+    *order = (float)slot->rank; /* exact: ranks stay below 2^24 */
     *id = slot->id;
     return true;
 }
@@ -96,16 +101,16 @@ static void first_symbols(const Bpe *b, const Vocab *v, const char *word, size_t
         if (length == 0) length = 1; /* cannot be in valid UTF-8 */
         int id = b->byte_level ? v->byte_id[(unsigned char)word[i]] : table_get(&v->ids, word + i, length);
         if (id >= 0) {
-            symbols[count++] = (Symbol){.text = word + i, .n = length, .id = id};
+            symbols[count++] = (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = id};
             fusing = false;
         } else if (b->byte_fallback && has_byte_pieces(v, word + i, length)) {
             for (size_t k = 0; k < length; k++)
                 symbols[count++] = (Symbol){
-                    .text = word + i + k, .n = 1, .id = v->byte_id[(unsigned char)word[i + k]]};
+                    .at = (uint32_t)(i + k), .n = 1, .id = v->byte_id[(unsigned char)word[i + k]]};
             fusing = false;
         } else if (b->unk >= 0) {
-            if (fusing && b->fuse_unk) symbols[count - 1].n += length;
-            else symbols[count++] = (Symbol){.text = word + i, .n = length, .id = b->unk};
+            if (fusing && b->fuse_unk) symbols[count - 1].n += (uint32_t)length;
+            else symbols[count++] = (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = b->unk};
             fusing = true;
         }
     }
@@ -114,7 +119,7 @@ static void first_symbols(const Bpe *b, const Vocab *v, const char *word, size_t
 
 static int push_result(const MergeSpace *space, Ids *out, Error *e) {
     if (space->n_symbols == 0) return 0;
-    for (ptrdiff_t i = 0; i >= 0; i = space->symbols[i].next)
+    for (int32_t i = 0; i >= 0; i = space->symbols[i].next)
         if (ids_push(out, space->symbols[i].id, e)) return -1;
     return 0;
 }
@@ -135,13 +140,18 @@ static bool is_text_piece(const Vocab *v, int id) {
     return id >= 0 && (v->pieces[id].kind == PIECE_NORMAL || v->pieces[id].kind == PIECE_USER);
 }
 
-static bool by_score(const void *rules, const Symbol *left, const Symbol *right, double *order, int *id) {
-    const Vocab *v = rules;
+typedef struct {
+    const Vocab *vocab;
+    const char *text;
+} ScoreRules;
+
+static bool by_score(const void *rules, const Symbol *left, const Symbol *right, float *order, int *id) {
+    const ScoreRules *r = rules;
     size_t n = left->n + right->n;
-    if (n > v->max_bytes) return false;
-    *id = table_get(&v->ids, left->text, n); /* neighbours lie side by side in the text */
-    if (!is_text_piece(v, *id)) return false;
-    *order = -(double)v->pieces[*id].score;
+    if (n > r->vocab->max_bytes) return false;
+    *id = table_get(&r->vocab->ids, r->text + left->at, n); /* neighbours lie side by side in the text */
+    if (!is_text_piece(r->vocab, *id)) return false;
+    *order = -r->vocab->pieces[*id].score;
     return true;
 }
 
@@ -168,18 +178,19 @@ int score_encode(const Vocab *v, int unk, const char *text, size_t n, MergeSpace
             id = table_get(&v->ids, text + i, length);
             if (!is_text_piece(v, id)) id = -1;
         }
-        space->symbols[count++] = (Symbol){.text = text + i, .n = length, .id = id, .frozen = whole};
+        space->symbols[count++] = (Symbol){
+            .at = (uint32_t)i, .n = (uint32_t)length, .id = id, .frozen = whole};
     }
     space->n_symbols = count;
-    merge_all(space, by_score, v);
+    merge_all(space, by_score, &(ScoreRules){v, text});
 
-    for (ptrdiff_t i = 0; i >= 0; i = space->symbols[i].next) {
+    for (int32_t i = 0; i >= 0; i = space->symbols[i].next) {
         const Symbol *s = &space->symbols[i];
         if (s->id >= 0) {
             if (ids_push(out, s->id, e)) return -1;
-        } else if (has_byte_pieces(v, s->text, s->n)) {
+        } else if (has_byte_pieces(v, text + s->at, s->n)) {
             for (size_t k = 0; k < s->n; k++)
-                if (ids_push(out, v->byte_id[(unsigned char)s->text[k]], e)) return -1;
+                if (ids_push(out, v->byte_id[(unsigned char)text[s->at + k]], e)) return -1;
         } else if (unk >= 0 && ids_push(out, unk, e)) {
             return -1;
         }

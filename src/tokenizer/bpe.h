@@ -17,6 +17,7 @@ typedef struct {
 typedef struct {
     Merge *slots; /* [n_slots] a power of two, at most half full */
     size_t n_slots;
+    int last; /* what the merge added last makes */
 } Merges;
 
 /* merges_init - room for n merges. */

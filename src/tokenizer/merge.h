@@ -5,22 +5,23 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
 typedef struct {
-    const char *text; /* first byte */
-    size_t n;         /* bytes, at least 1; 0 once merged into its neighbour */
-    int id;           /* token, or -1 */
-    bool frozen;      /* merges with nothing */
-    ptrdiff_t prev, next; /* -1: none */
+    uint32_t at, n;     /* bytes in the text; n is 0 once it is merged into its neighbour */
+    int id;             /* token, or -1 */
+    int32_t prev, next; /* -1: none */
+    bool frozen;        /* merges with nothing */
 } Symbol;
 
+/* Small, since a long text keeps a million of them in the heap. */
 typedef struct {
-    double order; /* smallest first; of equals the leftmost */
-    ptrdiff_t left, right;
-    size_t n;     /* bytes of both */
-    int id;       /* what they become */
+    float order;   /* smallest first; of equals the leftmost */
+    uint32_t left; /* merges with the symbol next to it */
+    uint32_t n;    /* bytes of both */
+    int id;        /* what they become */
 } Candidate;
 
 /* Memory that one call of encode reuses from word to word. Zeroed: empty. */
@@ -30,13 +31,13 @@ typedef struct {
     size_t n_symbols, room;
 } MergeSpace;
 
-/* merge_reserve - room for n symbols. */
+/* merge_reserve - room for n symbols (a text of n bytes has no more); refuses 2 GiB of text. */
 int merge_reserve(MergeSpace *s, size_t n, Error *e);
 void merge_close(MergeSpace *s);
 
 /* What left and right become and when; false: they do not merge. */
-typedef bool MergeRule(const void *rules, const Symbol *left, const Symbol *right, double *order, int *id);
+typedef bool MergeRule(const void *rules, const Symbol *left, const Symbol *right, float *order, int *id);
 
-/* merge_all - links symbols[0..n_symbols) (text, n, id, frozen set) and merges until no pair is left.
+/* merge_all - links symbols[0..n_symbols) (at, n, id, frozen set) and merges until no pair is left.
  * The result is the list from symbols[0] along next. */
 void merge_all(MergeSpace *s, MergeRule *rule, const void *rules);
