@@ -1,0 +1,428 @@
+/* Tokenizers against their references: tests/fixtures/tokenizers/cases.tsv (scripts/make_tokenizer_fixtures.py: ids from
+ * sentencepiece and from Hugging Face's tokenizers), the cases beside the project where they are, malformed files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/json.h" /* before cmocka, whose macros reuse the name `fail` */
+#include "tokenizer.h"
+
+#include <cmocka.h>
+
+#define DIR "tests/fixtures/tokenizers/"
+#define SHARED "../shared/cases/"
+#define SMOLLM2 "weights/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+static Tokenizer *open_or_fail(const char *path) {
+    Error e = {0};
+    Tokenizer *t = tokenizer_open(path, &e);
+    if (!t) fail_msg("%s", e.text);
+    return t;
+}
+
+static size_t from_hex(const char *hex, size_t n, char *out) {
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        char two[3] = {hex[i], hex[i + 1], 0};
+        out[i / 2] = (char)strtol(two, NULL, 16);
+    }
+    return n / 2;
+}
+
+/* ids as "1 2 3" into a buffer. */
+static const char *show_ids(const int *ids, int n, char *out, size_t room) {
+    size_t k = 0;
+    out[0] = 0;
+    for (int i = 0; i < n && k + 16 < room; i++)
+        k += (size_t)snprintf(out + k, room - k, "%s%d", i ? " " : "", ids[i]);
+    return out;
+}
+
+static char *decode_all(const Tokenizer *t, const int *ids, int n, size_t *size) {
+    char *out = malloc((size_t)n * 512 + 1);
+    *size = 0;
+    for (int i = 0, prev = -1; i < n; prev = ids[i++]) {
+        const char *bytes;
+        char buf[8];
+        size_t length = tokenizer_decode(t, prev, ids[i], &bytes, buf);
+        assert_true(length < 512);
+        memcpy(out + *size, bytes, length);
+        *size += length;
+    }
+    return out;
+}
+
+static void ids_equal_their_references(void **state) {
+    (void)state;
+    char *text, *save = NULL, open[64] = "", shown[8192];
+    size_t size;
+    Error e = {0};
+    int cases = 0, wrong = 0;
+    Tokenizer *t = NULL;
+    assert_int_equal(file_read(&text, &size, DIR "cases.tsv", &e), 0);
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *field[5];
+        for (int i = 0; i < 5; i++) {
+            field[i] = i ? strchr(field[i - 1], '\t') : line;
+            if (i) assert_non_null(field[i]), *field[i]++ = 0;
+        }
+        if (strcmp(open, field[0]) != 0) {
+            char path[128];
+            snprintf(open, sizeof open, "%s", field[0]);
+            snprintf(path, sizeof path, DIR "%s", open);
+            tokenizer_close(t);
+            t = open_or_fail(path);
+        }
+        char input[1024];
+        size_t n_input = from_hex(field[2], strlen(field[2]), input), n_text;
+        int *ids, n;
+        assert_int_equal(tokenizer_encode(t, input, n_input, (unsigned)atoi(field[1]), &ids, &n, &e), 0);
+        if (strcmp(show_ids(ids, n, shown, sizeof shown), field[3]) != 0) {
+            if (wrong++ < 5) print_error("%s flags %s text %s\n  expected %s\n  found    %s\n", open, field[1], field[2], field[3], shown);
+        } else if (strcmp(field[4], "-") != 0) {
+            char *decoded = decode_all(t, ids, n, &n_text), expected[2048];
+            size_t n_expected = from_hex(field[4], strlen(field[4]), expected);
+            if (n_text != n_expected || memcmp(decoded, expected, n_text) != 0) {
+                if (wrong++ < 5) print_error("%s ids %s\n  expected text %s\n  found \"%.*s\"\n", open, shown, field[4], (int)n_text, decoded);
+            }
+            free(decoded);
+        }
+        free(ids);
+        cases++;
+    }
+    tokenizer_close(t);
+    free(text);
+    assert_int_equal(wrong, 0);
+    assert_true(cases > 1000);
+}
+
+static void special_tokens_and_facts(void **state) {
+    (void)state;
+    int eos[16], *ids, n;
+    char shown[256];
+    Error e = {0};
+    Tokenizer *t = open_or_fail(DIR "llama");
+    assert_int_equal(tokenizer_bos(t), 1);
+    assert_true(tokenizer_adds_bos(t));
+    assert_int_equal(tokenizer_eos(t, eos), 1);
+    assert_int_equal(eos[0], 2);
+    assert_string_equal(tokenizer_chat_template(t), "{{ messages }}");
+    assert_int_equal(tokenizer_find(t, "</s>"), 2);
+    assert_int_equal(tokenizer_find(t, "no such token"), -1);
+    assert_int_equal(tokenizer_encode(t, "", 0, TOKENIZE_BOS, &ids, &n, &e), 0);
+    assert_string_equal(show_ids(ids, n, shown, sizeof shown), "1"); /* BOS even for the empty text */
+    free(ids);
+    tokenizer_close(t);
+
+    t = open_or_fail(DIR "spm.gguf");
+    assert_string_equal(tokenizer_kind(t), "spm-bpe");
+    static const struct {
+        unsigned flags;
+        int first, n_special;
+    } runs[] = {{TOKENIZE_SPECIAL, -1, 0}, {TOKENIZE_CONTROL, 2, 1}, {TOKENIZE_CONTROL | TOKENIZE_BOS, 1, 2}};
+    for (int r = 0; r < 3; r++) { /* "</s>" is text unless control tokens are asked for */
+        int special = 0;
+        assert_int_equal(tokenizer_encode(t, "</s>a", 5, runs[r].flags, &ids, &n, &e), 0);
+        for (int i = 0; i < n; i++) special += ids[i] == 1 || ids[i] == 2;
+        assert_int_equal(special, runs[r].n_special);
+        if (runs[r].first > 0) assert_int_equal(ids[0], runs[r].first);
+        free(ids);
+    }
+    size_t length;
+    assert_memory_equal(tokenizer_piece(t, 1, &length), "<s>", 3);
+    tokenizer_piece(t, 1 << 30, &length);
+    assert_int_equal(length, 0);
+    const char *bytes;
+    char buf[8];
+    assert_int_equal(tokenizer_decode(t, -1, -5, &bytes, buf), 0);
+    assert_int_equal(tokenizer_decode(t, -1, 1, &bytes, buf), 0); /* BOS adds no text */
+    tokenizer_close(t);
+}
+
+/* One character a million times: the time may not grow with the square. */
+static void long_texts_take_no_long_time(void **state) {
+    (void)state;
+    static const char *const files[] = {"bpe_smollm.gguf", "bpe_llama-bpe", "spm.gguf", "llama"};
+    size_t size = 1 << 20;
+    char *text = malloc(size);
+    Error e = {0};
+    for (int f = 0; f < 4; f++) {
+        char path[128];
+        snprintf(path, sizeof path, DIR "%s", files[f]);
+        Tokenizer *t = open_or_fail(path);
+        for (const char *c = "a <1"; *c; c++) {
+            int *ids, n;
+            memset(text, *c, size);
+            clock_t begin = clock();
+            assert_int_equal(tokenizer_encode(t, text, size, TOKENIZE_SPECIAL, &ids, &n, &e), 0);
+            double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+            assert_true(n > 0);
+            assert_true(seconds < 30); /* about half a second; minutes if it were quadratic */
+            free(ids);
+        }
+        tokenizer_close(t);
+    }
+    free(text);
+}
+
+/* ---- files from outside the project ---- */
+
+static int compare_ids(const Tokenizer *t, const cJSON *expected, const char *text, size_t n_text, unsigned flags,
+                       const char *name) {
+    int *ids, n;
+    Error e = {0};
+    if (!cJSON_IsArray(expected)) return 0;
+    assert_int_equal(tokenizer_encode(t, text, n_text, flags, &ids, &n, &e), 0);
+    bool same = n == cJSON_GetArraySize(expected);
+    const cJSON *want = expected->child;
+    for (int i = 0; same && i < n; i++, want = want->next) same = ids[i] == want->valueint;
+    free(ids);
+    if (!same) print_error("%s: \"%.40s\": ids differ\n", name, text);
+    return !same;
+}
+
+static void smollm2_cases(void **state) {
+    (void)state;
+    Error e = {0};
+    if (access(SHARED "tok_cases.json", R_OK) || access(SMOLLM2, R_OK)) skip();
+    cJSON *root = json_read(SHARED "tok_cases.json", &e);
+    assert_non_null(root);
+    Tokenizer *t = open_or_fail(SMOLLM2);
+    const cJSON *c;
+    int wrong = 0, compared = 0;
+    cJSON_ArrayForEach(c, cJSON_GetObjectItem(root, "cases")) {
+        const cJSON *text = cJSON_GetObjectItem(c, "text");
+        size_t n = strlen(text->valuestring);
+        if (strcmp(text->valuestring, "a") == 0) continue; /* "a\0b", which a C string of cJSON's cuts */
+        wrong += compare_ids(t, cJSON_GetObjectItem(c, "smollm2"), text->valuestring, n, TOKENIZE_SPECIAL, "smollm2");
+        wrong += compare_ids(t, cJSON_GetObjectItem(c, "smollm2_plain"), text->valuestring, n, 0, "smollm2_plain");
+        compared++;
+    }
+    tokenizer_close(t);
+    cJSON_Delete(root);
+    assert_int_equal(wrong, 0);
+    assert_true(compared > 40);
+}
+
+static void text_cases(void **state) {
+    (void)state;
+    static const char *const files[] = {SHARED "tok/spm.model", SHARED "tok/spm_vocab.gguf", SHARED "tok/spm_tokenizer.bin"};
+    Error e = {0};
+    if (access(SHARED "text_cases.json", R_OK)) skip();
+    cJSON *root = json_read(SHARED "text_cases.json", &e);
+    assert_non_null(root);
+    int wrong = 0, compared = 0;
+    const cJSON *c;
+    for (int f = 0; f < 4; f++) {
+        if (f == 3 && access(SMOLLM2, R_OK)) continue;
+        Tokenizer *t = open_or_fail(f < 3 ? files[f] : SMOLLM2);
+        cJSON_ArrayForEach(c, cJSON_GetObjectItem(root, "cases")) {
+            const cJSON *hex = cJSON_GetObjectItem(c, "hex");
+            char text[4096];
+            if (!cJSON_IsString(hex) || strlen(hex->valuestring) > 2 * sizeof text - 2) continue;
+            size_t n = from_hex(hex->valuestring, strlen(hex->valuestring), text);
+            text[n] = 0;
+            wrong += compare_ids(t, cJSON_GetObjectItem(c, f < 3 ? "spm" : "smollm2"), text, n, TOKENIZE_SPECIAL,
+                                 f < 3 ? files[f] : SMOLLM2);
+            compared++;
+        }
+        tokenizer_close(t);
+    }
+    cJSON_Delete(root);
+    assert_int_equal(wrong, 0);
+    assert_true(compared > 120);
+}
+
+/* ---- malformed files ---- */
+
+static char temporary[] = "/tmp/test_tokenizer_XXXXXX";
+
+static Tokenizer *open_bytes(const void *data, size_t size, Error *e) {
+    FILE *f = fopen(temporary, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    fclose(f);
+    *e = (Error){0};
+    Tokenizer *t = tokenizer_open(temporary, e);
+    if (!t) { /* one line that names the file and what was expected */
+        assert_non_null(strstr(e->text, temporary));
+        assert_non_null(strstr(e->text, "expected"));
+        assert_null(strchr(e->text, '\n'));
+    }
+    return t;
+}
+
+static void damaged_files_are_refused_or_harmless(void **state) {
+    (void)state;
+    static const char *const files[] = {"spm.bin", "spm.gguf", "bpe_smollm.gguf", "bpe_smollm/tokenizer.json", "llama/tokenizer.json"};
+    Error e = {0};
+    for (int f = 0; f < 5; f++) {
+        char path[128], *data;
+        size_t size;
+        snprintf(path, sizeof path, DIR "%s", files[f]);
+        assert_int_equal(file_read(&data, &size, path, &e), 0);
+        int refused = 0;
+        for (size_t n = 1; n < size - 1; n += 1 + n % 97) { /* cut short */
+            Tokenizer *t = open_bytes(data, n, &e);
+            if (!t) refused++;
+            else assert_int_equal(f, 0); /* a tokenizer.bin may end after any token */
+            tokenizer_close(t);
+        }
+        assert_true(refused > 50);
+        for (size_t at = 0; at < size; at += 1 + at % 41) { /* one byte wrong */
+            char was = data[at];
+            data[at] = (char)(at % 3 ? 0xff : was ^ 1);
+            Tokenizer *t = open_bytes(data, size, &e);
+            int *ids, n;
+            if (t && tokenizer_encode(t, "hello <s> world\xff \n 12", 22, 7, &ids, &n, &e) == 0) {
+                for (int i = 0; i < n; i++) assert_in_range(ids[i], 0, tokenizer_vocab_size(t) - 1);
+                size_t length;
+                free(decode_all(t, ids, n, &length));
+                free(ids);
+            }
+            tokenizer_close(t);
+            data[at] = was;
+        }
+        free(data);
+    }
+}
+
+static void put_token(char *out, size_t *n, float score, int length, const char *text, size_t n_text) {
+    memcpy(out + *n, &score, 4);
+    memcpy(out + *n + 4, &length, 4);
+    memcpy(out + *n + 8, text, n_text);
+    *n += 8 + n_text;
+}
+
+static void bad_tokenizer_bin(void **state) {
+    (void)state;
+    static const struct {
+        int max_length, length;
+        const char *text, *why;
+    } cases[] = {
+        {8, -1, "", "length: expected at most 8, found 4294967295"},
+        {8, 0x7fffffff, "", "length: expected at most 8"},
+        {8, 5, "abc", "expected 5 bytes, found 3"},
+        {2, 3, "abc", "length: expected at most 2, found 3"},
+        {8, 6, "<0x-1>", "expected <0xNN>, found <0x-1>"},
+        {8, 1, "b", "expected a text of its own, found \"b\" again"},
+        {0, 1, "c", "max_token_length: expected 1 to 65536, found 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char data[256];
+        size_t n = 4;
+        Error e;
+        memcpy(data, &cases[i].max_length, 4);
+        put_token(data, &n, 0, 1, "u", 1);
+        put_token(data, &n, 0, 1, "s", 1);
+        put_token(data, &n, 0, 1, "e", 1);
+        put_token(data, &n, -1, 1, "b", 1);
+        put_token(data, &n, -2, cases[i].length, cases[i].text, strlen(cases[i].text));
+        Tokenizer *t = open_bytes(data, n, &e);
+        assert_null(t);
+        if (!strstr(e.text, cases[i].why)) fail_msg("expected \"%s\" in \"%s\"", cases[i].why, e.text);
+    }
+}
+
+/* Parts of tokenizer.json that would change the ids are refused by name. */
+static void bad_tokenizer_json(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *why;
+    } cases[] = {
+        {"{}", "model: expected an object"},
+        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}", "model.type: expected BPE, found Unigram"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+         "id 0: expected one token"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+         "expected an integer from 0"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 4000000000}, \"merges\": []}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+         "expected an integer from 0"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+         "merge 0: expected tokens of the vocabulary"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"ab\"]}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+         "merge 0: expected two tokens"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": \"Lowercase\"}}",
+         "normalizer: expected NFC, Prepend, Replace or a Sequence of them, found Lowercase"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}}",
+         "found BertPreTokenizer"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"CTC\"}}", "found CTC"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": 0.1}}", "model.dropout: expected 0"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"end_of_word_suffix\": \"</w>\"}}",
+         "model.end_of_word_suffix: expected none"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
+         "{\"Regex\": \"(\"}, \"behavior\": \"Isolated\"}}",
+         "expected a regular expression"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
+         "{\"Regex\": \"a\"}, \"behavior\": \"Removed\"}}",
+         "behavior: expected Isolated, found Removed"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": \"u\"}, \"decoder\": {\"type\": \"Fuse\"}}",
+         "model.unk_token: expected a token"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, \"added_tokens\": "
+         "[{\"id\": 0, \"content\": \"b\"}]}",
+         "id 0: expected \"a\" as in the vocabulary"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, \"post_processor\": "
+         "{\"type\": \"BertProcessing\"}}",
+         "found BertProcessing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error e;
+        Tokenizer *t = open_bytes(cases[i].json, strlen(cases[i].json), &e);
+        assert_null(t);
+        if (!strstr(e.text, cases[i].why)) fail_msg("expected \"%s\" in \"%s\"", cases[i].why, e.text);
+    }
+}
+
+static void bad_paths(void **state) {
+    (void)state;
+    static const char *const paths[] = {"/nonexistent/tokenizer.json", "tests", "Makefile", "/dev/null"};
+    for (int i = 0; i < 4; i++) {
+        Error e = {0};
+        assert_null(tokenizer_open(paths[i], &e));
+        assert_non_null(strstr(e.text, paths[i]));
+    }
+}
+
+/* An expression that would backtrack without end fails; it does not hang. */
+static void endless_expression_fails(void **state) {
+    (void)state;
+    static const char json[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
+                               "\"Split\", \"pattern\": {\"Regex\": \"(a*)*(a|aa)*b(?=c)\"}, \"behavior\": \"Isolated\"}, \"decoder\": "
+                               "{\"type\": \"Fuse\"}}";
+    Error e;
+    int *ids, n;
+    char text[4000];
+    memset(text, 'a', sizeof text);
+    memcpy(text + sizeof text - 2, "bd", 2);
+    Tokenizer *t = open_bytes(json, strlen(json), &e);
+    assert_non_null(t);
+    assert_int_equal(tokenizer_encode(t, text, sizeof text, 0, &ids, &n, &e), -1);
+    assert_non_null(strstr(e.text, "reasonable time"));
+    tokenizer_close(t);
+}
+
+static int make_temporary(void **state) {
+    (void)state;
+    int fd = mkstemp(temporary);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_temporary(void **state) {
+    (void)state;
+    return unlink(temporary);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_equal_their_references), cmocka_unit_test(special_tokens_and_facts),
+        cmocka_unit_test(long_texts_take_no_long_time), cmocka_unit_test(smollm2_cases), cmocka_unit_test(text_cases),
+        cmocka_unit_test(damaged_files_are_refused_or_harmless), cmocka_unit_test(bad_tokenizer_bin),
+        cmocka_unit_test(bad_tokenizer_json), cmocka_unit_test(bad_paths), cmocka_unit_test(endless_expression_fails),
+    };
+    return cmocka_run_group_tests(tests, make_temporary, remove_temporary);
+}
