@@ -355,6 +355,7 @@ static void config_json_is_refused_by_name(void **state) {
     } edit[] = {
         {"", "", ""},
         {"\"silu\"", "\"gelu\"", "hidden_act: expected silu, found gelu"},
+        {"\"silu\"", "7", "hidden_act: expected silu, found no string"},
         {"\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true"},
         {"\"attention_bias\": false", "\"attention_bias\": true", "attention_bias is true"},
         {"\"mlp_bias\": false", "\"sliding_window\": 16", "sliding_window"},

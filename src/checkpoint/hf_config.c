@@ -384,10 +384,10 @@ static int read_llama(Checkpoint *ck, const cJSON *root, const char *path, HfCon
         c->ffn = ffn ? FFN_SWIGLU : FFN_GELU;
         c->pos = pos ? POS_ROPE : POS_LEARNED;
     } else {
-        const char *act = text_of(root, "hidden_act");
-        if (act && strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
+        const char *act = given(root, "hidden_act") ? text_of(root, "hidden_act") : "silu";
+        if (!act || (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0))
             return fail(e, "%s: hidden_act: expected silu, found %.40s, which is not supported",
-                        path, act);
+                        path, act ? act : "no string");
     }
     int window = 0;
     bool use_window = true;
@@ -427,11 +427,12 @@ static int read_gpt2(Checkpoint *ck, const cJSON *root, const char *path, Error 
     c->ffn = FFN_GELU;
     c->pos = POS_LEARNED;
     c->norm_eps = (float)eps;
-    const char *act = text_of(root, "activation_function");
-    if (act && strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0)
+    const char *act =
+        given(root, "activation_function") ? text_of(root, "activation_function") : "gelu_new";
+    if (!act || (strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0))
         return fail(
             e, "%s: activation_function: expected gelu_new, found %.40s, which is not supported",
-            path, act);
+            path, act ? act : "no string");
     if (expect_bool(root, "scale_attn_weights", true, path, e) ||
         expect_bool(root, "scale_attn_by_inverse_layer_idx", false, path, e) ||
         expect_bool(root, "add_cross_attention", false, path, e))
