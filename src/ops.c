@@ -7,7 +7,7 @@
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* The 8-bit form of n rows: q, d, sum, weight_of_min. Kernels read d eight blocks at a time, hence the slack. */
+/* The 8-bit form of n rows: q, d, sum, weight_of_min. */
 static size_t form_bytes(size_t n, size_t dim) {
     size_t blocks = n * (dim / QK);
     return round_up(blocks * QK, 64) + 3 * round_up(blocks * sizeof(float) + 64, 64);

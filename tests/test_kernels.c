@@ -80,6 +80,7 @@ static Act act(const Kernels *k, float *x, int n, int dim, int tile) {
     a.d = calloc(blocks, sizeof *a.d);
     a.sum = calloc(blocks, sizeof *a.sum);
     a.weight_of_min = calloc(blocks, sizeof *a.weight_of_min);
+    for (size_t i = 0; i < 16; i++) a.d[blocks - 1 - i] = a.weight_of_min[blocks - 1 - i] = NAN; /* nobody's */
     for (int r = 0; r < n && a.blocks; r++) {
         size_t at = (size_t)(r / tile * tile) * (size_t)a.blocks + (size_t)(r % tile);
         k->quantize(a.q + at * QK, a.d + at, a.sum + at, a.weight_of_min + at, tile, x + (size_t)r * (size_t)dim,

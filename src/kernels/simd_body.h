@@ -262,7 +262,17 @@ INLINE float sum8(__m256 x) {
 INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int b, int m, const int8_t *q, const float *d,
                         const float *weight_of_min, DType t) {
     float scale[4][8];
-    __m256 ad = _mm256_loadu_ps(d + b), as = _mm256_loadu_ps(weight_of_min + b);
+    __m256 ad, as;
+    if (m == 8) {
+        ad = _mm256_loadu_ps(d + b);
+        as = _mm256_loadu_ps(weight_of_min + b);
+    } else { /* what lies behind the last block may be anything, NaN too */
+        float rest[2][8] = {{0}};
+        memcpy(rest[0], d + b, (size_t)m * sizeof *d);
+        memcpy(rest[1], weight_of_min + b, (size_t)m * sizeof *d);
+        ad = _mm256_loadu_ps(rest[0]);
+        as = _mm256_loadu_ps(rest[1]);
+    }
     for (int j = 0; j < R; j++) {
         __m256 min, wd = block_scales(&min, w, r + j, b, m, t);
         _mm256_storeu_ps(scale[j], _mm256_mul_ps(wd, ad));
