@@ -1,0 +1,235 @@
+/* bench - tokens a second in prefill and decode, beside what the machine could do: the rate at which memory can be
+ * read (every weight is read once a token) and the rate of a matrix product in f32 (two operations a weight). */
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gen/modes.h"
+#include "gen/session.h"
+
+enum { READ_BYTES = 256 << 20, READ_RUNS = 4, GEMM_N = 1024, GEMM_RUNS = 4, MAX_RUNS = 1000 };
+
+typedef struct {
+    char name[32];
+    double median, min, max; /* tokens a second */
+    double fraction;         /* of what the limit allows */
+} BenchResult;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* ---- What the machine can do ------------------------------------------------------------------- */
+
+typedef struct {
+    const uint64_t *data;
+    size_t n;
+    uint64_t sum[64];
+} Reading;
+
+static void read_share(const Thread *t, void *arg) {
+    Reading *r = arg;
+    size_t from, to;
+    team_share(t, r->n, 64, &from, &to);
+    uint64_t a = 0;
+#pragma omp simd reduction(^ : a)
+    for (size_t i = from; i < to; i++) a ^= r->data[i];
+    if (t->id < 64) r->sum[t->id] = a; /* the sum is used, so that the reading is done */
+}
+
+/* The best of a few passes over memory larger than most caches, GB/s. */
+static double measure_read(Team *team, Error *e) {
+    Reading r = {.n = READ_BYTES / sizeof(uint64_t)};
+    uint64_t *data = malloc(READ_BYTES);
+    if (!data) return (double)fail(e, "bench: memory: expected %d MiB, found less", READ_BYTES >> 20);
+    for (size_t i = 0; i < r.n; i++) data[i] = i;
+    r.data = data;
+    double best = 0;
+    for (int i = 0; i < READ_RUNS; i++) {
+        double start = now();
+        team_run(team, read_share, &r);
+        double rate = READ_BYTES / (now() - start) / 1e9;
+        if (rate > best) best = rate;
+    }
+    free(data);
+    return best;
+}
+
+typedef struct {
+    float *a, *b, *c;
+} Gemm;
+
+static void gemm_share(const Thread *t, void *arg) {
+    Gemm *g = arg;
+    size_t from, to;
+    team_share(t, GEMM_N, 64, &from, &to);
+    if (from == to) return; /* within our parallel region OpenBLAS runs on the calling thread alone */
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)(to - from), GEMM_N, GEMM_N, 1, g->a + from * GEMM_N,
+                GEMM_N, g->b, GEMM_N, 0, g->c + from * GEMM_N, GEMM_N);
+}
+
+static double measure_gemm(Team *team, Error *e) {
+    size_t n = (size_t)GEMM_N * GEMM_N;
+    Gemm g = {calloc(n, sizeof(float)), calloc(n, sizeof(float)), calloc(n, sizeof(float))};
+    double best = -1;
+    if (g.a && g.b && g.c) {
+        for (size_t i = 0; i < n; i++) g.a[i] = g.b[i] = (float)(i % 7);
+        for (int i = 0; i < GEMM_RUNS; i++) {
+            double start = now();
+            team_run(team, gemm_share, &g);
+            double rate = 2.0 * GEMM_N * GEMM_N * GEMM_N / (now() - start) / 1e9;
+            if (rate > best) best = rate;
+        }
+    } else {
+        fail(e, "bench: memory: expected 12 MiB, found less");
+    }
+    free(g.a);
+    free(g.b);
+    free(g.c);
+    return best;
+}
+
+/* ---- What a token costs -------------------------------------------------------------------------- */
+
+typedef struct {
+    double decode_bytes;  /* weights that one token reads */
+    double prefill_flops; /* operations of one token without the head, which only the last row passes */
+} Cost;
+
+static void count(Cost *c, const Mat *w, bool layer) {
+    if (!w->data) return;
+    c->decode_bytes += (double)w->rows * (double)dtype_row_bytes(w->dtype, (size_t)w->cols);
+    if (layer) c->prefill_flops += 2.0 * w->rows * w->cols;
+}
+
+static Cost cost_of(const Model *m) {
+    Cost c = {0};
+    for (int i = 0; i < m->config.n_layers; i++) {
+        const Layer *l = &m->weights.layers[i];
+        const Mat *all[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
+        for (size_t j = 0; j < sizeof all / sizeof *all; j++) count(&c, all[j], true);
+    }
+    count(&c, &m->weights.lm_head, false);
+    return c;
+}
+
+/* ---- The two tests ------------------------------------------------------------------------------- */
+
+static void fill_tokens(int *tokens, int n, int vocab_size) {
+    for (int i = 0; i < n; i++) tokens[i] = (int)((unsigned)i * 2654435761u % (unsigned)vocab_size);
+}
+
+/* Seconds of one run: prefill of n tokens in batches at depth, or n single tokens with their logits. */
+static double time_run(Session *s, const int *tokens, int n, int depth, bool prefill) {
+    double start = now();
+    if (prefill) {
+        model_prefill(&s->model, &s->state, tokens, n, depth, NULL, NULL);
+        model_logits(&s->model, &s->state, (n - 1) % s->state.options.n_batch);
+    } else {
+        for (int i = 0; i < n; i++) {
+            model_forward(&s->model, &s->state, tokens + i, 1, depth + i);
+            model_logits(&s->model, &s->state, 0);
+        }
+    }
+    return now() - start;
+}
+
+static bool bench(BenchResult *r, Session *s, const Options *o, const int *tokens, int n, bool prefill) {
+    double rate[MAX_RUNS];
+    int runs = o->bench_runs;
+    time_run(s, tokens, n < 8 ? n : 8, o->bench_depth, prefill); /* caches and threads are warm */
+    for (int i = 0; i < runs; i++) {
+        rate[i] = n / time_run(s, tokens, n, o->bench_depth, prefill);
+        if (interrupted) return false;
+    }
+    qsort(rate, (size_t)runs, sizeof *rate, by_value);
+    r->min = rate[0];
+    r->max = rate[runs - 1];
+    r->median = runs % 2 ? rate[runs / 2] : (rate[runs / 2 - 1] + rate[runs / 2]) / 2;
+    snprintf(r->name, sizeof r->name, o->bench_depth ? "%s%d@d%d" : "%s%d", prefill ? "pp" : "tg", n, o->bench_depth);
+    return true;
+}
+
+static void print(FILE *out, const Options *o, const BenchResult *r, int n, int threads, const char *cpu,
+                  double read_rate, double gemm_rate) {
+    if (o->json) {
+        fprintf(out, "{\"threads\": %d, \"cpu\": \"%s\", \"read_gb_s\": %.2f, \"sgemm_gflops\": %.1f, \"results\": [",
+                threads, cpu, read_rate, gemm_rate);
+        for (int i = 0; i < n; i++)
+            fprintf(out, "%s{\"test\": \"%s\", \"tok_s\": %.3f, \"min\": %.3f, \"max\": %.3f, "
+                    "\"fraction_of_limit\": %.4f}", i ? ", " : "", r[i].name, r[i].median, r[i].min, r[i].max,
+                    r[i].fraction);
+        fputs("]}\n", out);
+    } else if (o->csv) {
+        fputs("test,threads,cpu,tok_s,min,max,fraction_of_limit,read_gb_s,sgemm_gflops\n", out);
+        for (int i = 0; i < n; i++)
+            fprintf(out, "%s,%d,%s,%.3f,%.3f,%.3f,%.4f,%.2f,%.1f\n", r[i].name, threads, cpu, r[i].median, r[i].min,
+                    r[i].max, r[i].fraction, read_rate, gemm_rate);
+    } else {
+        fprintf(out, "%d threads, %s kernels; memory reads %.1f GB/s, sgemm %.0f GFLOP/s\n", threads, cpu, read_rate,
+                gemm_rate);
+        fputs("test              tok/s       min       max  of the limit\n", out);
+        for (int i = 0; i < n; i++)
+            fprintf(out, "%-13s %9.1f %9.1f %9.1f %12.0f%%\n", r[i].name, r[i].median, r[i].min, r[i].max,
+                    100 * r[i].fraction);
+    }
+}
+
+int mode_bench(const Options *o, FILE *out, Error *e) {
+    Session s;
+    int status = 1, n_results = 0, prefill = o->bench_prefill, decode = o->steps < 0 ? 64 : o->steps;
+    int longest = prefill > decode ? prefill : decode;
+    int *tokens = NULL;
+    BenchResult results[2] = {{.min = 0}};
+    if (o->bench_runs < 1 || o->bench_runs > MAX_RUNS) {
+        fail(e, "-r: runs: expected 1 to %d, found %d", MAX_RUNS, o->bench_runs);
+        return 2;
+    }
+    if (session_open(&s, o, 0, e)) return 1;
+    if (longest < 1) {
+        fail(e, "-P, -n: tokens: expected one of them above 0, found 0 and 0");
+        status = 2;
+        goto done;
+    }
+    if (session_state(&s, o, o->bench_depth + longest, e)) goto done;
+    int room = o->bench_depth > longest ? o->bench_depth : longest;
+    tokens = malloc((size_t)room * sizeof *tokens);
+    if (!tokens) {
+        fail(e, "bench: memory: expected some, found none");
+        goto done;
+    }
+    fill_tokens(tokens, room, s.model.config.vocab_size);
+    double read_rate = measure_read(s.state.team, e), gemm_rate = measure_gemm(s.state.team, e);
+    if (read_rate < 0 || gemm_rate < 0) goto done;
+
+    Cost cost = cost_of(&s.model);
+    const Config *c = &s.model.config;
+    double kv = (double)kv_bytes_per_token(o->kv_type, c->n_layers, c->n_kv_heads, c->head_dim);
+    if (o->bench_depth) model_prefill(&s.model, &s.state, tokens, o->bench_depth, 0, NULL, NULL);
+    status = 130;
+    if (prefill) {
+        if (!bench(&results[n_results], &s, o, tokens, prefill, true)) goto done;
+        results[n_results].fraction = results[n_results].median * cost.prefill_flops / (gemm_rate * 1e9);
+        n_results++;
+    }
+    if (decode) {
+        if (!bench(&results[n_results], &s, o, tokens, decode, false)) goto done;
+        double bytes = cost.decode_bytes + kv * (o->bench_depth + decode / 2.0);
+        results[n_results].fraction = results[n_results].median * bytes / (read_rate * 1e9);
+        n_results++;
+    }
+    print(out, o, results, n_results, team_size(s.state.team), kernels_best()->name, read_rate, gemm_rate);
+    status = 0;
+done:
+    free(tokens);
+    session_close(&s);
+    return status;
+}
