@@ -7,6 +7,13 @@ void model_init(Model *m, const Config *config, const Weights *weights) {
     m->weights = *weights;
 }
 
+int model_default_threads(const Model *m) {
+    const Config *c = &m->config;
+    double per_layer = (double)c->dim * (2.0 * c->n_heads * c->head_dim + 2.0 * c->n_kv_heads * c->head_dim +
+                                         (c->ffn == FFN_SWIGLU ? 3.0 : 2.0) * c->hidden_dim);
+    return per_layer < 300e3 ? 1 : team_default_size();
+}
+
 /* ---- State: one arena, laid out by the same code that counts it -------------------------------
  */
 

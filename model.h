@@ -99,6 +99,10 @@ typedef struct {
 
 void model_init(Model *m, const Config *config, const Weights *weights);
 
+/* model_default_threads - team_default_size(), or 1 for a model so small that a layer is done before a second
+ * thread could be met at a barrier. */
+int model_default_threads(const Model *m);
+
 /* state_bytes - what state_init will allocate. state_init - fails when there is not that much. */
 size_t state_bytes(const Model *m, const StateOptions *options);
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e);

@@ -170,6 +170,26 @@ static void pieces_and_threads_do_not_matter(void **state) {
     }
 }
 
+/* --deterministic: not close but equal, for every number of threads and every split. */
+static void deterministic_is_bit_equal(void **state) {
+    (void)state;
+    static float whole[TOKENS * VOCAB], other[TOKENS * VOCAB];
+    static const int ways[][2] = {{1, 1}, {1, 2}, {2, 3}, {5, 1}, {TOKENS, 2}, {16, 4}};
+    for (int switches = 0; switches < 8; switches++) {
+        Fixture f;
+        model_make(&f, switches, 2);
+        StateOptions options = {
+            .n_ctx = CTX, .n_batch = TOKENS, .n_threads = 1, .kv_type = KV_F16, .deterministic = true};
+        run(whole, &f, options, TOKENS);
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            options.n_threads = ways[i][1];
+            run(other, &f, options, ways[i][0]);
+            assert_memory_equal(whole, other, sizeof whole);
+        }
+        model_free(&f);
+    }
+}
+
 /* A model without RoPE cannot see a jump in positions of its keys; with RoPE or wpe it must. */
 static void positions_matter(void **state) {
     (void)state;
@@ -271,6 +291,7 @@ static void too_large_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_and_threads_do_not_matter),
+        cmocka_unit_test(deterministic_is_bit_equal),
         cmocka_unit_test(positions_matter),
         cmocka_unit_test(forward_allocates_nothing),
         cmocka_unit_test(tap_sees_every_step),

@@ -13,5 +13,6 @@ const Mode modes[] = {
     {"probe", "which RoPE pairing and scaling the weights fit, by the loss of a short text", mode_probe},
     {"perplexity", "how well the model predicts the text of -f", mode_perplexity},
     {"convert", "write the checkpoint as .gguf, llama2.c .bin or a Hugging Face directory", mode_convert},
+    {"bench", "tokens a second in prefill and decode, and what the machine allows", mode_bench},
     {NULL, NULL, NULL},
 };

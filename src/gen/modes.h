@@ -7,6 +7,7 @@ int mode_chat(const Options *o, FILE *out, Error *e);
 int mode_tokenize(const Options *o, FILE *out, Error *e);
 int mode_logits(const Options *o, FILE *out, Error *e);
 int mode_perplexity(const Options *o, FILE *out, Error *e);
+int mode_bench(const Options *o, FILE *out, Error *e);
 int mode_info(const Options *o, FILE *out, Error *e);
 int mode_rope(const Options *o, FILE *out, Error *e);
 int mode_verify(const Options *o, FILE *out, Error *e);

@@ -109,7 +109,7 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     const Config *c = &s->model.config;
     StateOptions so = {.n_ctx = n_ctx ? n_ctx : o->ctx, .n_batch = o->batch, .n_threads = o->threads,
                        .kv_type = o->kv_type, .deterministic = o->deterministic};
-    if (so.n_threads == 0) so.n_threads = team_default_size();
+    if (so.n_threads == 0) so.n_threads = model_default_threads(&s->model);
     if (so.kv_type == KV_Q8_0 && c->head_dim % QK)
         return fail(e, "%s: --kv-type: expected head_dim to be a multiple of %d for q8_0, found %d", o->checkpoint,
                     QK, c->head_dim);

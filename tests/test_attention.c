@@ -1,0 +1,193 @@
+/* Attention against its formula in double, for every cache type, group size and length around the edges of blocks
+ * and chunks; the same bits for any number of threads and any split of the prefill when that is asked for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention.h"
+
+#include <cmocka.h>
+
+static uint64_t seed = 1;
+static float random_unit(void) { /* uniform in [-1, 1), splitmix64 */
+    uint64_t z = seed += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (float)(int32_t)(z >> 32) * 0x1p-31f;
+}
+
+typedef struct {
+    KvCache cache;
+    Arena arena;
+    int n_heads, n; /* query heads; tokens */
+    float *q, *k, *v, *out;
+} Case;
+
+static void case_open(Case *c, KvType type, int kv_heads, int group, int d, int n) {
+    Error e = {0};
+    *c = (Case){.cache = {.type = type, .n_layers = 2, .n_ctx = n, .n_kv_heads = kv_heads, .head_dim = d},
+                .n_heads = kv_heads * group,
+                .n = n};
+    Arena count = {0};
+    kv_cache_take(&c->cache, &count);
+    assert_int_equal(arena_init(&c->arena, count.used, "test", &e), 0);
+    kv_cache_take(&c->cache, &c->arena);
+    size_t kv = (size_t)(n * kv_heads * d), q = kv * (size_t)group;
+    c->q = malloc(q * sizeof(float));
+    c->out = malloc(q * sizeof(float));
+    c->k = malloc(kv * sizeof(float));
+    c->v = malloc(kv * sizeof(float));
+    for (size_t i = 0; i < q; i++) c->q[i] = 3 * random_unit();
+    for (size_t i = 0; i < kv; i++) {
+        c->k[i] = random_unit();
+        c->v[i] = random_unit();
+    }
+    for (int pos = 0; pos < n; pos++)
+        for (int h = 0; h < kv_heads; h++) {
+            size_t at = ((size_t)pos * (size_t)kv_heads + (size_t)h) * (size_t)d;
+            kv_cache_write(&c->cache, 1, h, pos, c->k + at, c->v + at);
+        }
+}
+
+static void case_close(Case *c) {
+    arena_close(&c->arena);
+    free(c->q);
+    free(c->k);
+    free(c->v);
+    free(c->out);
+}
+
+typedef struct {
+    Case *c;
+    int piece;
+    void *scratch;
+} Run;
+
+static void body(const Thread *t, void *arg) {
+    Run *r = arg;
+    Case *c = r->c;
+    size_t row = (size_t)(c->n_heads * c->cache.head_dim);
+    for (int pos = 0; pos < c->n; pos += r->piece) {
+        int n = c->n - pos < r->piece ? c->n - pos : r->piece;
+        attention(t, c->out + (size_t)pos * row, c->q + (size_t)pos * row, n, c->n_heads, &c->cache, 1, pos,
+                  r->scratch);
+        team_barrier(t);
+    }
+}
+
+/* Every token's attention, in pieces of `piece` tokens on `threads` threads. */
+static void run(Case *c, int piece, int threads) {
+    Team *team = team_open(threads);
+    size_t bytes = attention_scratch_bytes(c->n_heads, c->cache.head_dim, threads);
+    Run r = {c, piece, aligned_alloc(64, (bytes + 63) / 64 * 64)};
+    memset(r.scratch, 0, bytes);
+    team_run(team, body, &r);
+    free(r.scratch);
+    team_close(team);
+}
+
+static double worst_error(const Case *c) {
+    int d = c->cache.head_dim, group = c->n_heads / c->cache.n_kv_heads;
+    double worst = 0, *weight = malloc((size_t)c->n * sizeof *weight);
+    float *row = malloc((size_t)d * sizeof *row);
+    for (int r = 0; r < c->n; r += c->n > 100 ? 29 : 1) {
+        for (int h = 0; h < c->n_heads; h++) {
+            size_t at = ((size_t)r * (size_t)c->n_heads + (size_t)h) * (size_t)d;
+            double max = -1e300, total = 0, *sum = calloc((size_t)d, sizeof *sum);
+            for (int p = 0; p <= r; p++) {
+                kv_cache_key(row, &c->cache, 1, h / group, p);
+                weight[p] = 0;
+                for (int i = 0; i < d; i++) weight[p] += (double)c->q[at + (size_t)i] * (double)row[i];
+                weight[p] /= sqrt(d);
+                max = fmax(max, weight[p]);
+            }
+            for (int p = 0; p <= r; p++) {
+                kv_cache_value(row, &c->cache, 1, h / group, p);
+                total += weight[p] = exp(weight[p] - max);
+                for (int i = 0; i < d; i++) sum[i] += weight[p] * (double)row[i];
+            }
+            for (int i = 0; i < d; i++)
+                worst = fmax(worst, fabs(sum[i] / total - (double)c->out[at + (size_t)i]));
+            free(sum);
+        }
+    }
+    free(weight);
+    free(row);
+    return worst;
+}
+
+static void equals_the_formula(void **state) {
+    (void)state;
+    static const int shapes[][4] = {/* KV heads, group, head_dim, tokens */
+                                    {1, 1, 8, 1},   {2, 1, 10, 33}, {3, 3, 64, 70},
+                                    {1, 40, 32, 5}, {2, 4, 96, 131}, {3, 2, 64, 700}};
+    for (KvType type = KV_F32; type <= KV_Q8_0; type++) {
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            const int *s = shapes[i];
+            if (type == KV_Q8_0 && s[2] % QK) continue;
+            Case c;
+            case_open(&c, type, s[0], s[1], s[2], s[3]);
+            for (int threads = 1; threads <= 3; threads++) {
+                for (int piece = 1; piece <= s[3]; piece = piece * 5 + 1) {
+                    memset(c.out, 0xff, (size_t)(c.n * c.n_heads * s[2]) * sizeof(float)); /* NaN */
+                    run(&c, piece, threads);
+                    double error = worst_error(&c);
+                    if (!(error < 5e-6))
+                        fail_msg("type %d shape %zu threads %d piece %d: error %g", type, i, threads, piece, error);
+                }
+            }
+            case_close(&c);
+        }
+    }
+}
+
+static void cache_keeps_what_its_type_can(void **state) {
+    (void)state;
+    static const float tolerance[] = {[KV_F32] = 0, [KV_F16] = 5e-4f, [KV_Q8_0] = 5e-3f};
+    float row[64];
+    for (KvType type = KV_F32; type <= KV_Q8_0; type++) {
+        Case c;
+        case_open(&c, type, 2, 1, 64, 40);
+        for (int pos = 0; pos < 40; pos++)
+            for (int h = 0; h < 2; h++)
+                for (int value = 0; value < 2; value++) {
+                    if (value) kv_cache_value(row, &c.cache, 1, h, pos);
+                    else kv_cache_key(row, &c.cache, 1, h, pos);
+                    const float *x = (value ? c.v : c.k) + (pos * 2 + h) * 64;
+                    for (int i = 0; i < 64; i++) assert_true(fabsf(row[i] - x[i]) <= tolerance[type]);
+                }
+        case_close(&c);
+    }
+}
+
+static void exact_is_exact(void **state) {
+    (void)state;
+    enum { KV_HEADS = 3, GROUP = 3, D = 64, N = 600 };
+    size_t bytes = (size_t)(N * KV_HEADS * GROUP * D) * sizeof(float);
+    float *first = malloc(bytes);
+    Case c;
+    case_open(&c, KV_F16, KV_HEADS, GROUP, D, N);
+    c.cache.exact = true;
+    run(&c, N, 1);
+    memcpy(first, c.out, bytes);
+    static const int ways[][2] = {{1, 1}, {1, 2}, {7, 2}, {N, 3}, {100, 4}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        run(&c, ways[i][0], ways[i][1]);
+        assert_memory_equal(first, c.out, bytes);
+    }
+    case_close(&c);
+    free(first);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_the_formula),
+        cmocka_unit_test(cache_keeps_what_its_type_can),
+        cmocka_unit_test(exact_is_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
