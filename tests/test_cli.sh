@@ -125,6 +125,38 @@ json "tokenize" 'd["ids"][0] == 1 and len(d["ids"]) == len(d["pieces"])' -m toke
 head -c 3000 ../shared/data/stories260K.expected.txt >"$tmp/text.txt"
 json "perplexity hf" 'd["protocol"] == "hf" and 1 < d["ppl"] < 3 and d["bits_per_byte"] > 0' -m perplexity -f "$tmp/text.txt"
 json "perplexity llamacpp" 'd["protocol"] == "llamacpp" and d["tokens"] % 15 == 0' -m perplexity -f "$tmp/text.txt" --protocol llamacpp -c 32
+# both protocols by their definitions, from the logits of every window
+cat >"$tmp/perplexity.py" <<'P'
+import json, math, subprocess, sys
+run, model, tok, text = sys.argv[1:]
+def call(*args): return json.loads(subprocess.run([run, model, *args, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout)
+def nll(window, first):
+    rows = call("-m", "logits", "--all", "--tokens", ",".join(map(str, window)))["logits"]
+    total = 0
+    for i in range(max(first, 1), len(window)):
+        row = rows[i - 1]
+        total += max(row) + math.log(sum(math.exp(x - max(row)) for x in row)) - row[window[i]]
+    return total
+ids = call("-z", tok, "-m", "tokenize", "-f", text)["ids"]
+size = len(open(text, "rb").read())
+want, scored, n = 0, 1, 64
+for begin in range(0, len(ids), n // 2):
+    end = min(begin + n, len(ids))
+    want += nll(ids[begin:end], scored - begin)
+    scored = end
+    if end == len(ids): break
+got = call("-z", tok, "-m", "perplexity", "-f", text, "-c", str(n), "--kv-type", "f32")
+assert got["tokens"] == len(ids) - 1, (got, len(ids))
+assert abs(got["nll"] / want - 1) < 1e-4 and abs(got["ppl"] / math.exp(want / (len(ids) - 1)) - 1) < 1e-4, (got, want)
+assert abs(got["bits_per_byte"] / (want / math.log(2) / size) - 1) < 1e-4, got
+want = sum(nll([1] + ids[b + 1:b + n], n // 2 + 1) for b in range(0, len(ids) - n + 1, n))
+got = call("-z", tok, "-m", "perplexity", "-f", text, "-c", str(n), "--kv-type", "f32", "--protocol", "llamacpp")
+assert got["tokens"] == len(ids) // n * (n // 2 - 1), (got, len(ids))
+assert abs(got["nll"] / want - 1) < 1e-4, (got, want)
+P
+head -c 465 ../shared/data/stories260K.expected.txt | tr -d '\n' >"$tmp/line.txt"
+if python3 "$tmp/perplexity.py" "$RUN" $model $tok "$tmp/line.txt" 2>"$tmp/py"; then ok "perplexity by its definitions"
+else not_ok "perplexity by its definitions" "$(tail -n 1 "$tmp/py" | head -c 300)"; fi
 refused "perplexity of nothing" 2 "text" $model -z $tok -m perplexity
 printf 'a' >"$tmp/short.txt"
 refused "text too short for llamacpp" 1 "tokens" $model -z $tok -m perplexity -f "$tmp/short.txt" --protocol llamacpp

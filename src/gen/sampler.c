@@ -56,34 +56,52 @@ static void swap(Candidate *a, Candidate *b) {
     *b = t;
 }
 
-/* Heap with the first candidate at the root. */
-static void sift_down(Candidate *c, int i, int n) {
-    for (;;) {
-        int first = i, left = 2 * i + 1, right = left + 1;
-        if (left < n && before(c[left], c[first])) first = left;
-        if (right < n && before(c[right], c[first])) first = right;
-        if (first == i) return;
-        swap(&c[i], &c[first]);
-        i = first;
+/* keep_first - moves the candidates that come first in the order to the front, until there are `enough` of them
+ * or of their weight, the one that crosses it included. Returns their number. Quickselect: each round looks at
+ * one side only, so nothing is sorted. */
+static int keep_first(Candidate *c, int n, int enough, double enough_weight) {
+    int from = 0, to = n; /* c[0..from) are in, with `weight`; the border is in (from, to] */
+    double weight = 0;
+    while (to - from > 1) {
+        /* The median of three is never the last of the range, so the range shrinks. */
+        Candidate x = c[from], y = c[from + (to - from) / 2], z = c[to - 1], pivot;
+        if (before(y, x)) swap(&x, &y);
+        pivot = to - from == 2 || before(z, x) ? x : before(z, y) ? z : y;
+        int mid = from;
+        double part = 0;
+        for (int i = from; i < to; i++)
+            if (!before(pivot, c[i])) {
+                part += (double)c[i].p;
+                swap(&c[i], &c[mid++]);
+            }
+        if (mid >= enough || weight + part >= enough_weight) to = mid;
+        else {
+            from = mid;
+            weight += part;
+        }
     }
+    return to;
 }
 
-/* Moves candidates from the front of the order to c[0..], until `enough` of them or of their weight; the
- * rest of the vocabulary is never sorted. Returns their number. */
-static int take_first(Candidate *c, int n, int enough, double enough_weight) {
-    double weight = 0;
-    int taken = 0;
-    for (int i = n / 2 - 1; i >= 0; i--) sift_down(c, i, n);
-    /* the heap lives in c[0..n - taken); what was taken stands behind it,
-     * the first one last; reversing the whole puts it in front, in order */
-    do {
-        weight += (double)c[0].p;
-        swap(&c[0], &c[n - 1 - taken]);
-        taken++;
-        sift_down(c, 0, n - taken);
-    } while (taken < n && taken < enough && weight < enough_weight);
-    for (int i = 0; i < n / 2; i++) swap(&c[i], &c[n - 1 - i]);
-    return taken;
+/* exp_of - e^x for x <= 0, in plain arithmetic that the compiler can do on several values at once: n is x / ln 2
+ * rounded, e^x = 2^n e^(x - n ln 2), and the rest is a polynomial. Source: Cephes, expf.c (2 ulp). */
+static inline float exp_of(float x) {
+    const float lowest = -87; /* e^-87 is the smallest that is no denormal; below it is 0 here */
+    float in = x < lowest ? lowest : x;
+    float n = (in * 1.44269504f + 12582912.0f) - 12582912.0f; /* 1.5 * 2^23: the sum has no fraction bits */
+    float r = in - n * 0.693359375f + n * 2.12194440e-4f;
+    float y = 1.9875691500e-4f;
+    y = y * r + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * r * r + r + 1;
+    union {
+        int bits;
+        float value;
+    } power = {.bits = ((int)n + 127) << 23};
+    return x < lowest ? 0 : y * power.value;
 }
 
 static double weight_of(const Candidate *c, int n) {
@@ -95,23 +113,28 @@ static double weight_of(const Candidate *c, int n) {
 int sampler_filter(Sampler *s, float *logits, double *sum) {
     const SamplerParams *p = &s->params;
     Candidate *c = s->candidates;
-    int best = -1, n = 0;
+    int n = 0, bad = 0, best = 0;
+    float max = -INFINITY;
     penalize(s, logits);
+#pragma omp simd reduction(| : bad) reduction(max : max)
     for (int i = 0; i < s->n_vocab; i++) {
-        if (isnan(logits[i]) || logits[i] == INFINITY) return -1;
-        if (logits[i] > (best < 0 ? -INFINITY : logits[best])) best = i;
+        bad |= !(logits[i] < INFINITY); /* NaN too */
+        max = logits[i] > max ? logits[i] : max;
     }
-    if (best < 0) return -1;
+    if (bad || max == -INFINITY) return -1;
     if (p->temperature == 0) {
+        while (logits[best] != max) best++;
         c[0] = (Candidate){1, best};
         *sum = 1;
         return 1;
     }
+#pragma omp simd
+    for (int i = 0; i < s->n_vocab; i++) c[i] = (Candidate){exp_of((logits[i] - max) / p->temperature), i};
     for (int i = 0; i < s->n_vocab; i++) {
-        float weight = expf((logits[i] - logits[best]) / p->temperature);
-        if (weight > 0) c[n++] = (Candidate){weight, i};
+        c[n] = c[i];
+        n += c[i].p > 0;
     }
-    if (p->top_k && p->top_k < n) n = take_first(c, n, p->top_k, INFINITY);
+    if (p->top_k && p->top_k < n) n = keep_first(c, n, p->top_k, INFINITY);
     if (p->top_p < 1) {
         /* What weighs less than an n-th of the mass that may be dropped cannot be in the smallest set. */
         double total = weight_of(c, n), least = (1 - (double)p->top_p) * total / n;
@@ -119,7 +142,7 @@ int sampler_filter(Sampler *s, float *logits, double *sum) {
         for (int i = 0; i < n; i++)
             if ((double)c[i].p >= least) c[kept++] = c[i];
         if (kept) n = kept;
-        n = take_first(c, n, n, (double)p->top_p * total);
+        n = keep_first(c, n, n, (double)p->top_p * total);
     }
     if (p->min_p > 0) {
         int kept = 0;
