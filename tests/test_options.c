@@ -71,6 +71,7 @@ static void test_bad(void **state) {
         {"", "CHECKPOINT"},
         {"a b", "second"},
         {"m --nonsense", "--nonsense"},
+        {"m --csv", "--csv"},
         {"m -k", "-k"},
         {"m -t", "-t"},
         {"m -t nan", "temperature"},

@@ -65,7 +65,6 @@ static const Flag flags[] = {
     {0, "pos", INTEGER, AT(pos), 0, INT_MAX, NULL, "N     rope: the position to turn them to"},
     {0, "type", TEXT, AT(type), 0, 0, NULL, "TYPE  convert: f32, f16, bf16, q8_0, q4_0 or q4_1"},
     {0, "kv-heads", INTEGER, AT(kv_heads), 1, 1 << 16, NULL, "N     convert: mean-pool K and V to N heads"},
-    {0, "break", TEXT, AT(break_name), 0, 0, NULL, "NAME  make a known mistake on purpose (see docs/ladder.md)"},
     {0, "check", FLAG, AT(check), 0, 0, NULL, "      stop at the first NaN or infinity and name where it arose"},
     {0, "no-echo", FLAG, AT(no_echo), 0, 0, NULL, "      do not print the prompt"},
     {0, "quiet", FLAG, AT(quiet), 0, 0, NULL, "      no statistics, no warnings"},
@@ -210,6 +209,8 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", m == modes ? "" : ", ", m->name);
         return fail(e, "--mode: expected %s, found '%.40s'", list, o->mode);
     }
+    if (o->csv && strcmp(o->mode, "bench") != 0)
+        return fail(e, "--csv: expected -m bench, found -m %s", o->mode);
     if (o->prompt && o->prompt_file) return fail(e, "--file: expected it without --prompt, found both");
     if (strcmp(o->protocol, "hf") != 0 && strcmp(o->protocol, "llamacpp") != 0)
         return fail(e, "--protocol: expected hf or llamacpp, found '%.40s'", o->protocol);

@@ -40,7 +40,6 @@ typedef struct {
     int head_dim, seq_len, pos;     /* rope mode; -1 or 0: not given */
     const char *x;                  /* rope mode: the vector to turn */
     int kv_heads;                   /* convert: 0: as they are */
-    const char *break_name;         /* teaching mode: the mistake to make */
     bool help, version;
     FILE *log;                      /* standard error, for statistics, progress and warnings; never NULL */
 } Options;
