@@ -1,10 +1,10 @@
 #!/bin/sh
 # ladder - runs the five rungs of weights/ through ./run and prints what each swap changed.
 #
-#   sh scripts/ladder.sh [TEXT] [table|kv|breaks ...]
+#   sh scripts/ladder.sh [TEXT] [table|kv ...]
 #
 # TEXT is tinyshakespeare.txt, whose last 10 % validates; without it only the columns that need no text
-# are filled. Everything printed comes from ./run (info, perplexity, bench, generate, convert); the same
+# are filled. Everything printed comes from ./run (info, perplexity, generate, convert); the same
 # figures go to build/ladder/*.csv, where scripts/plot_ladder.py finds them.
 # RUN names another program, WEIGHTS another directory with rung0 .. rung4.
 set -u
@@ -23,7 +23,7 @@ field() { tr '\n' ' ' | sed -n "s/.*\"$1\": *\"\{0,1\}\([^\",}]*\).*/\1/p"; }
 bits() {
     file=$1 model=$2
     shift 2
-    if json=$($RUN "$model" -m perplexity -f "$file" --json "$@" 2>$err); then
+    if json=$($RUN "$model" -m perplexity -f "$file" --json --quiet "$@" 2>$err); then
         printf '%s' "$json" | field bits_per_byte | awk '{ printf "%.4f", $1 }'
     else
         printf '%s' -
@@ -32,8 +32,7 @@ bits() {
 
 # speed MODEL - tokens per second of decoding 64 tokens
 speed() {
-    $RUN "$1" -m bench --json -P 0 -n 64 -r 3 2>$err | tr '\n' ' ' |
-        sed -n 's/.*"tok_s": *\([0-9.]*\).*/\1/p' | awk '{ printf "%.0f", $1 }'
+    $RUN "$1" -t 0 -n 64 -s 1 2>&1 >/dev/null | sed -n 's/.*decode:.* \([0-9.]*\) tok\/s.*/\1/p'
 }
 
 # describe MODEL - "norm ffn positions attention params kv_bytes multiply_adds"
@@ -62,13 +61,14 @@ else
 fi
 
 table() {
-    echo "One swap a row (multiply-adds and speed of one token; KV cache in f32):"
+    echo "One swap a row (multiply-adds and speed of one token; KV cache of the default type, f16):"
     row='%-6s %-10s %-7s %-9s %-7s %10s %9s %12s %10s %7s\n'
     # shellcheck disable=SC2059
     printf "$row" rung norm ffn positions heads parameters "KV bytes" multiply-adds bits/byte tok/s
     echo "rung,norm,ffn,positions,heads,parameters,kv_bytes,multiply_adds,bits_per_byte,tok_s" >$OUT/table.csv
     for i in 0 1 2 3 4; do
         m=$WEIGHTS/rung$i
+        [ -d "$m" ] || continue
         # shellcheck disable=SC2046
         set -- "rung$i" $(describe "$m") "$([ -n "$val" ] && bits $val "$m")" "$(speed "$m")"
         # shellcheck disable=SC2059
@@ -78,6 +78,7 @@ table() {
     echo
     if [ -n "$part" ]; then positions; fi
     for i in 0 1 2 3 4; do
+        [ -d "$WEIGHTS/rung$i" ] || continue
         echo "--- rung$i"
         $RUN "$WEIGHTS/rung$i" -i "ROMEO:" -n 48 -t 0.8 -s 1 2>$err
     done
@@ -92,6 +93,7 @@ positions() {
     echo "rung,scaling,inside,past" >$OUT/positions.csv
     for i in 0 1 2 3 4; do
         m=$WEIGHTS/rung$i
+        [ -d "$m" ] || continue
         inside=$(bits $part "$m" -c 256)
         for rule in none linear dynamic yarn llama3; do
             if [ $rule = none ]; then set --; else
@@ -112,7 +114,7 @@ positions() {
 
 # The GQA slider: mean-pool the key and value heads of rung 3 (multi-head), without training.
 kv() {
-    [ -n "$val" ] || return 0
+    [ -n "$val" ] && [ -d "$WEIGHTS/rung3" ] || return 0
     echo "Key/value heads of rung 3 mean-pooled, nothing retrained; rung 4 was trained with 2:"
     row='%-9s %9s %10s\n'
     # shellcheck disable=SC2059

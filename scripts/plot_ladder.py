@@ -39,6 +39,8 @@ def save(fig, name):
 def curves():
     fig, ax = plt.subplots(figsize=(7, 4))
     for rung, label in RUNGS.items():
+        if not (ROOT / f"weights/losses/{rung}.csv").exists():
+            continue
         table = rows(ROOT / f"weights/losses/{rung}.csv")
         ax.plot([int(r["tokens"]) / 1e6 for r in table], [float(r["val_bits_per_byte"]) for r in table],
                 label=label, color=COLORS[rung])
