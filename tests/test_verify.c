@@ -128,9 +128,9 @@ static void theta(void **state) {
 static void scaling(void **state) {
     (void)state;
     Fixture f;
-    static const char *const models[][3] = {{"rope_llama3_hf", "rope_llama3", "scaling missing: in the reference pairs 0 to"},
-                                            {"rope_llama3.gguf", "rope_llama3", "scaling missing: in the reference pairs 0 to"},
-                                            {"rope_yarn_hf", "rope_yarn", "scaling missing: in the reference pairs 0 to"},
+    static const char *const models[][3] = {{"rope_llama3_hf", "rope_llama3", "scaling missing: in the reference the first"},
+                                            {"rope_llama3.gguf", "rope_llama3", "scaling missing: in the reference the first"},
+                                            {"rope_yarn_hf", "rope_yarn", "scaling missing: in the reference the first"},
                                             {"rope_linear_hf", "rope_linear", "linear scaling with that factor"}};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         fixture_open(&f, models[i][0], models[i][1]);

@@ -508,8 +508,8 @@ static bool explain_rotation(Case *c, int layer, Step step) {
     rope_inv_freq(guess, &ignored, &plain, n);
     int first = 0;
     while (first < pairs - 1 && fabs(guess[first] / found[first] - 1) < 1e-3) first++;
-    return say(c, "scaling %s: in the reference pairs 0 to %d keep their frequency, from pair %d on they are slowed, the last by %.4g; attention factor %.6g (a rule like llama3, yarn or longrope)",
-               scaled_here ? "wrong" : "missing", first - 1, first, slowed, scale);
+    return say(c, "scaling %s: in the reference the first %d of %d pairs keep their frequency, the others are slowed, the last by %.4g; attention factor %.6g (a rule like llama3, yarn or longrope)",
+               scaled_here ? "wrong" : "missing", first, pairs, slowed, scale);
 }
 
 /* Attention in double from the reference's q_rot, k_rot, v, up to and including wo. */
