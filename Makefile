@@ -69,8 +69,9 @@ install: run
 smollm2:
 	@sh scripts/get_smollm2.sh weights
 
-demo: run smollm2
-	./run weights/SmolLM2-135M-Instruct.Q4_1.gguf -t 0 -n 40 -i "The capital of France is"
+# Our own small LLaMA: nothing to download.
+demo: run
+	./run weights/shakespeare.gguf -t 0.7 -s 7 -n 200 -i "ROMEO:"
 
 # The five models of weights/ from GPT-2 to LLaMA in one table; DATA is the text that they are measured on.
 DATA ?= ../shared/data/tinyshakespeare.txt
