@@ -1,5 +1,5 @@
 /* mode_verify - the model against a reference's intermediates; see verify.h. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "gen/modes.h"
 #include "gen/session.h"
@@ -43,6 +43,9 @@ int mode_verify(const Options *o, FILE *out, Error *e) {
         fail(e, "verify: expected -r REF.safetensors (scripts/hf_reference.py writes it), found none");
         return 2;
     }
+    /* A reference is compared in its own arithmetic: f32 activations, not the fast kernels' 8-bit ones. RUN_CPU=avx2
+     * (or another level) asks how far those are away. */
+    if (setenv("RUN_CPU", "ref", 0)) return fail(e, "verify: memory: expected some, found none"), 1;
     if (session_open(&s, o, 0, e)) return 1;
     int threads = o->threads ? o->threads : team_default_size();
     if (trace_read(&ref, o->reference, &s.model.config, e)) goto done;
