@@ -3,8 +3,8 @@
 
     hf_reference.py MODEL (--prompt TEXT | --tokens 1,2,3) -o REF.safetensors [--logits-only] [--json]
 
-MODEL is a Hugging Face directory, or a GGUF file (arch llama or gpt2), which is dequantized with the gguf
-module and loaded into the transformers class. REF holds, for n tokens:
+MODEL is a Hugging Face directory (or its model.safetensors), a GGUF file (arch llama or gpt2), which is dequantized
+with the gguf module and loaded into the transformers class, or llama2.c's .bin v0. REF holds, for n tokens:
     tokens            [n] i32
     embed             [n, dim] token embedding (GPT-2: plus the position's)
     layers.I.attn_norm, ffn_norm   [n, dim] output of the norm before attention and before the FFN
@@ -16,7 +16,7 @@ module and loaded into the transformers class. REF holds, for n tokens:
     final_norm        [n, dim]; logits [n, vocab]
 Needs: pip install -r scripts/requirements.txt
 """
-import argparse, json, os, pathlib, sys
+import argparse, json, os, pathlib, struct, sys
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -33,6 +33,7 @@ try:
     from safetensors.numpy import save_file
 except ImportError as missing:
     fail(f"packages: expected those of scripts/requirements.txt, found no {missing.name}")
+transformers.utils.logging.disable_progress_bar()
 
 
 def gguf_fields(reader):
@@ -44,6 +45,21 @@ def unpermute(w, n_heads):
     return w.reshape(n_heads, w.shape[0] // n_heads // 2, 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
 
 
+def filled(path, cls, config, state):
+    """The transformers model of a configuration with exactly these weights."""
+    config._attn_implementation = "eager"
+    model = cls(config).float().eval()
+    try:
+        missing, unexpected = model.load_state_dict({k: torch.from_numpy(v) for k, v in state.items()}, strict=False)
+    except RuntimeError as e:
+        fail(f"{path}: tensors: expected the shapes of {cls.__name__}, found {str(e).splitlines()[-1].strip()}")
+    missing = [m for m in missing if m != "lm_head.weight" or not config.tie_word_embeddings]
+    if missing or unexpected:
+        fail(f"{path}: tensors: expected those of {cls.__name__}, found missing {missing[:2]}, unexpected {unexpected[:2]}")
+    model.tie_weights()
+    return model
+
+
 LLAMA_NAMES = {"attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
                "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
                "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
@@ -51,9 +67,46 @@ GPT2_NAMES = {"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "at
               "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}
 
 
+def gguf_rope(path, kv, tensors, head_dim, n_ctx):
+    """-> transformers' rope_parameters for what a GGUF says; what cannot be said there is refused."""
+    rope = {k.removeprefix("llama.rope."): v for k, v in kv.items() if k.startswith("llama.rope.")}
+    out = {"rope_type": rope.pop("scaling.type", "none"), "rope_theta": rope.pop("freq_base", 10000.0)}
+    factor, original = rope.pop("scaling.factor", None), rope.pop("scaling.original_context_length", n_ctx)
+    rope.pop("scaling.finetuned", None)
+    if rope.pop("dimension_count", head_dim) != head_dim:
+        fail(f"{path}: llama.rope.dimension_count: expected head_dim, {head_dim}, found partial rotary")
+    long, short = (tensors.pop(f"rope_factors_{x}.weight", None) for x in ("long", "short"))
+    if out["rope_type"] == "none" and long is None:
+        out["rope_type"] = "default"
+    elif out["rope_type"] == "linear":
+        out["factor"] = factor
+    elif out["rope_type"] == "yarn":
+        out.update(factor=factor, original_max_position_embeddings=original)
+        for name in ("beta_fast", "beta_slow"):
+            if f"scaling.yarn_{name}" in rope:
+                out[name] = rope.pop(f"scaling.yarn_{name}")
+        attention = rope.pop("scaling.attn_factor", rope.pop("scaling.yarn_attn_factor", None))
+        if attention is not None:  # llama.cpp multiplies it with YaRN's own
+            out["attention_factor"] = attention * (0.1 * np.log(factor) + 1)
+    elif long is not None and short is not None:
+        out.update(rope_type="longrope", factor=n_ctx / original, original_max_position_embeddings=original,
+                   long_factor=long.tolist(), short_factor=short.tolist())
+        if "scaling.attn_factor" in rope:
+            out["attention_factor"] = rope.pop("scaling.attn_factor")
+    else:
+        fail(f"{path}: llama.rope.scaling.type: expected none, linear, yarn or longrope with its factors, "
+             f"found {out['rope_type']}")
+    for key, value in rope.items():
+        fail(f"{path}: llama.rope.{key}: expected a key this script knows, found it with {value}")
+    return out
+
+
 def load_gguf(path):
     import gguf
-    reader = gguf.GGUFReader(path)
+    try:
+        reader = gguf.GGUFReader(path)
+    except Exception as e:
+        fail(f"{path}: file: expected a GGUF, found {e}")
     kv = gguf_fields(reader)
     arch = kv.get("general.architecture")
     if arch not in ("llama", "gpt2"):
@@ -65,18 +118,12 @@ def load_gguf(path):
     freqs = tensors.pop("rope_freqs.weight", None)
     state = {}
     if arch == "llama":
-        theta = key("rope.freq_base", 10000.0)
-        scaling = {"rope_type": "default", "rope_theta": theta}
-        kind = key("rope.scaling.type", "none")
-        if kind != "none":
-            scaling = {"rope_type": kind, "rope_theta": theta, "factor": key("rope.scaling.factor")}
-            if key("rope.scaling.original_context_length"):
-                scaling["original_max_position_embeddings"] = key("rope.scaling.original_context_length")
+        head_dim = key("attention.key_length", key("embedding_length") // heads)
+        scaling = gguf_rope(path, kv, tensors, head_dim, key("context_length"))
         config = transformers.LlamaConfig(
             hidden_size=key("embedding_length"), intermediate_size=key("feed_forward_length"),
             num_hidden_layers=key("block_count"), num_attention_heads=heads, num_key_value_heads=kv_heads,
-            head_dim=key("attention.key_length", key("embedding_length") // heads),
-            max_position_embeddings=key("context_length"), rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
+            head_dim=head_dim, max_position_embeddings=key("context_length"), rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
             vocab_size=tensors["token_embd.weight"].shape[0], rope_parameters=scaling,
             tie_word_embeddings="output.weight" not in tensors, attention_bias="blk.0.attn_q.bias" in tensors,
             mlp_bias="blk.0.ffn_up.bias" in tensors)
@@ -87,7 +134,8 @@ def load_gguf(path):
         config = transformers.GPT2Config(
             n_embd=key("embedding_length"), n_inner=key("feed_forward_length"), n_layer=key("block_count"),
             n_head=heads, n_positions=key("context_length"), layer_norm_epsilon=key("attention.layer_norm_epsilon"),
-            vocab_size=tensors["token_embd.weight"].shape[0], tie_word_embeddings="output.weight" not in tensors)
+            vocab_size=tensors["token_embd.weight"].shape[0], tie_word_embeddings="output.weight" not in tensors,
+            bos_token_id=None, eos_token_id=None)
         top = {"token_embd": "transformer.wte", "position_embd": "transformer.wpe", "output_norm": "transformer.ln_f",
                "output": "lm_head"}
         names, prefix = GPT2_NAMES, "transformer.h."
@@ -103,29 +151,69 @@ def load_gguf(path):
         if arch == "gpt2" and kind == "weight" and w.ndim == 2:
             w = w.T
         state[f"{prefix}{layer}.{names[part]}.{kind}"] = np.ascontiguousarray(w)
-    config._attn_implementation = "eager"
-    model = cls(config).float().eval()
-    missing, unexpected = model.load_state_dict({k: torch.from_numpy(v) for k, v in state.items()}, strict=False)
-    missing = [m for m in missing if m != "lm_head.weight" or not config.tie_word_embeddings]
-    if missing or unexpected:
-        fail(f"{path}: tensors: expected those of {cls.__name__}, found missing {missing[:2]}, unexpected {unexpected[:2]}")
-    model.tie_weights()
+    model = filled(path, cls, config, state)
     if freqs is not None:  # Llama 3.1's bands, carried as one divisor a pair
         model.model.rotary_emb.inv_freq = model.model.rotary_emb.inv_freq / torch.from_numpy(freqs)
     return model
 
 
+def load_bin(path):
+    """llama2.c v0: seven ints, then f32 tensors, each kind for all layers; theta 10000 and eps 1e-5 go unsaid."""
+    data = path.read_bytes()
+    if len(data) < 28:
+        fail(f"{path}: header: expected 28 bytes, found {len(data)}")
+    dim, hidden, n_layers, heads, kv_heads, vocab, n_ctx = struct.unpack("<7i", data[:28])
+    tied, vocab = vocab > 0, abs(vocab)
+    if min(dim, hidden, n_layers, heads, kv_heads, vocab, n_ctx) < 1 or dim % heads:
+        fail(f"{path}: header: expected the sizes of llama2.c's v0, found {struct.unpack('<7i', data[:28])}")
+    d = dim // heads
+    at, state = 28, {}
+
+    def take(shape):
+        nonlocal at
+        n = int(np.prod(shape))
+        if at + 4 * n > len(data):
+            fail(f"{path}: tensors: expected {at + 4 * n} bytes, found {len(data)}")
+        at += 4 * n
+        return np.frombuffer(data, "<f4", n, at - 4 * n).reshape(shape).copy()
+
+    state["model.embed_tokens.weight"] = take((vocab, dim))
+    for part, shape in (("attn_norm", (dim,)), ("attn_q", (heads * d, dim)), ("attn_k", (kv_heads * d, dim)),
+                        ("attn_v", (kv_heads * d, dim)), ("attn_output", (dim, heads * d)), ("ffn_norm", (dim,)),
+                        ("ffn_gate", (hidden, dim)), ("ffn_down", (dim, hidden)), ("ffn_up", (hidden, dim))):
+        for i in range(n_layers):
+            w = take(shape)
+            if part in ("attn_q", "attn_k"):
+                w = unpermute(w, heads if part == "attn_q" else kv_heads)
+            state[f"model.layers.{i}.{LLAMA_NAMES[part]}.weight"] = np.ascontiguousarray(w)
+    state["model.norm.weight"] = take((dim,))
+    take((2 * n_ctx, d // 2))  # cos and sin, which llama2.c itself no longer reads
+    state["lm_head.weight"] = state["model.embed_tokens.weight"] if tied else take((vocab, dim))
+    return filled(path, transformers.LlamaForCausalLM, transformers.LlamaConfig(
+        hidden_size=dim, intermediate_size=hidden, num_hidden_layers=n_layers, num_attention_heads=heads,
+        num_key_value_heads=kv_heads, vocab_size=vocab, max_position_embeddings=n_ctx, rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, tie_word_embeddings=tied), state)
+
+
 def load(path):
     path = pathlib.Path(path)
+    if path.suffix == ".safetensors" and (path.parent / "config.json").exists():
+        path = path.parent
     if path.is_dir():
         try:
             return transformers.AutoModelForCausalLM.from_pretrained(
-                path, torch_dtype=torch.float32, attn_implementation="eager").float().eval()
+                path, dtype=torch.float32, attn_implementation="eager").float().eval()
         except Exception as e:
             fail(f"{path}: model: expected one that transformers loads, found {str(e).splitlines()[0]}")
     if not path.exists():
         fail(f"{path}: file: expected a model, found none")
-    return load_gguf(path)
+    with open(path, "rb") as f:
+        magic = f.read(4)
+    if magic == b"GGUF":
+        return load_gguf(path)
+    if path.suffix == ".bin" and magic != b"24ka":
+        return load_bin(path)
+    fail(f"{path}: file: expected a directory, a GGUF or llama2.c's .bin v0, found neither")
 
 
 def capture(model, tokens):

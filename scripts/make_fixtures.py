@@ -16,7 +16,7 @@ import transformers
 from safetensors.numpy import save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from hf_reference import capture  # noqa: E402
+from hf_reference import capture, load  # noqa: E402
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "tests/fixtures")
 rows = []
@@ -140,7 +140,12 @@ def write_gguf(name, model, kind=Q.F32, rope_freqs=None):
         if c.head_dim != c.hidden_size // heads:
             w.add_key_length(c.head_dim)
             w.add_value_length(c.head_dim)
-        if rope["rope_type"] == "linear":
+        if rope["rope_type"] == "longrope":
+            w.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
+            w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+            for which in ("long", "short"):
+                w.add_tensor(f"rope_factors_{which}.weight", np.array(rope[f"{which}_factor"], dtype=np.float32))
+        elif rope["rope_type"] == "linear":
             w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
             w.add_rope_scaling_factor(rope["factor"])
         elif rope["rope_type"] == "yarn":
@@ -249,6 +254,18 @@ def write_bin(name, model, version, group=32):
     return path.name, as_stored
 
 
+def check():
+    """The files say what their references were computed from: read each back through hf_reference's own reader."""
+    from safetensors.numpy import load_file
+    for name, path, ref, _ in rows:
+        if path.endswith(("_v1.bin", "_v2.bin")):
+            continue
+        expected = load_file(root / ref)
+        found = capture(load(root / path), expected["tokens"].tolist())["logits"]
+        worst = np.abs(found - expected["logits"]).max()
+        assert worst < 2e-5, (name, worst)
+
+
 def main():
     root.mkdir(parents=True, exist_ok=True)
     # one model in all three formats, with every intermediate
@@ -296,7 +313,7 @@ def main():
         path = write_hf(f"rope_{rule}", m, torch.float16, legacy=i % 2 == 0)
         row(f"rope_{rule}_hf", path, ref[0])
         row(f"rope_{rule}_hf_long", path, ref[1])
-        if rule in ("linear", "yarn"):
+        if rule in ("linear", "yarn", "longrope"):
             path = write_gguf(f"rope_{rule}", m, Q.F16)[0]
         elif rule == "llama3":
             plain = llama(10 + i, torch.float16, {"rope_type": "default", "rope_theta": 1000.0})
@@ -315,6 +332,7 @@ def main():
     ref = reference("gpt2", m, full=True)
     row("gpt2_hf", write_hf("gpt2", m), ref)
     row("gpt2_gguf", write_gguf("gpt2", m)[0], ref)
+    check()
     for p in root.glob("*.safetensors"):
         p.chmod(0o644)
     with open(root / "models.tsv", "w") as f:
