@@ -160,49 +160,52 @@ static int special_at(const Tokenizer *t, const ChatText *c, size_t at, size_t *
     return -1;
 }
 
-int chat_encode(const Tokenizer *t, const ChatText *c, int **ids, int *n, Error *e) {
-    int *all = malloc((c->n + 1) * sizeof *all), *part = NULL, n_all = 0, n_part;
-    size_t room = c->n + 1;
-    if (!all) return fail(e, "chat: memory: expected %zu bytes, found less", (c->n + 1) * sizeof *all);
-    for (size_t at = 0, from = 0; at <= c->n; at++) {
-        size_t length = 0;
-        int special = at < c->n ? special_at(t, c, at, &length) : -1;
-        if (special < 0 && at < c->n) continue;
-        if (at > from) { /* the text between two special tokens is one piece of text, whoever wrote it */
-            if (tokenizer_encode(t, c->text + from, at - from, 0, &part, &n_part, e)) goto failed;
-            if ((size_t)n_all + (size_t)n_part + 2 > room) {
-                room = 2 * ((size_t)n_all + (size_t)n_part + 2);
-                int *larger = realloc(all, room * sizeof *all);
-                if (!larger) {
-                    fail(e, "chat: memory: expected %zu bytes, found less", room * sizeof *all);
-                    goto failed;
-                }
-                all = larger;
-            }
-            memcpy(all + n_all, part, (size_t)n_part * sizeof *all);
-            n_all += n_part;
-            free(part);
-            part = NULL;
-        }
-        if (special >= 0) {
-            if ((size_t)n_all + 2 > room) {
-                int *larger = realloc(all, (room *= 2) * sizeof *all);
-                if (!larger) {
-                    fail(e, "chat: memory: expected %zu bytes, found less", room * sizeof *all);
-                    goto failed;
-                }
-                all = larger;
-            }
-            all[n_all++] = special;
-            from = at + length;
-            at = from - 1;
-        }
+typedef struct {
+    int *ids; /* [n] owned */
+    int n;
+    size_t room;
+} Ids;
+
+static int ids_append(Ids *all, const int *part, int n, Error *e) {
+    size_t need = (size_t)all->n + (size_t)n;
+    if (need > all->room) {
+        int *larger = realloc(all->ids, 2 * need * sizeof *larger);
+        if (!larger) return fail(e, "chat: memory: expected room for %zu tokens, found less", 2 * need);
+        all->ids = larger;
+        all->room = 2 * need;
     }
-    *ids = all;
-    *n = n_all;
+    memcpy(all->ids + all->n, part, (size_t)n * sizeof *part);
+    all->n += n;
+    return 0;
+}
+
+static int append_text(Ids *all, const Tokenizer *t, const char *text, size_t n, Error *e) {
+    int *part, n_part;
+    if (n == 0) return 0;
+    if (tokenizer_encode(t, text, n, 0, &part, &n_part, e)) return -1;
+    int status = ids_append(all, part, n_part, e);
+    free(part);
+    return status;
+}
+
+int chat_encode(const Tokenizer *t, const ChatText *c, int **ids, int *n, Error *e) {
+    Ids all = {0};
+    size_t from = 0, at = 0, length;
+    while (at < c->n) {
+        int special = special_at(t, c, at, &length);
+        if (special < 0) {
+            at++;
+            continue;
+        }
+        /* The text between two special tokens is encoded as one, whoever wrote it. */
+        if (append_text(&all, t, c->text + from, at - from, e) || ids_append(&all, &special, 1, e)) goto failed;
+        from = at += length;
+    }
+    if (append_text(&all, t, c->text + from, at - from, e)) goto failed;
+    *ids = all.ids;
+    *n = all.n;
     return 0;
 failed:
-    free(part);
-    free(all);
+    free(all.ids);
     return -1;
 }
