@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""bench_peers.py MODEL.gguf... - ours and llama.cpp on the same file and threads, in turn: medians and their ratio.
+
+Without --python it makes a venv below --venv and installs llama-cpp-python (built here, CPU only, for this very
+machine) and matplotlib into it. Each round runs ours, then llama.cpp, so that a slow moment hits both. Prints a
+Markdown table; --md and --png write it and a plot to files.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What runs inside the venv: one process a measurement, as ./run is one.
+PEER = r"""
+import ctypes, json, sys, time
+import llama_cpp as L
+path, threads, n_prefill, n_decode, depth = sys.argv[1], *map(int, sys.argv[2:6])
+silent = L.llama_log_callback(lambda level, text, data: None)
+L.llama_log_set(silent, ctypes.c_void_p(0))
+L.llama_backend_init()
+params = L.llama_model_default_params()
+params.n_gpu_layers = 0
+model = L.llama_model_load_from_file(path.encode(), params)
+cparams = L.llama_context_default_params()
+cparams.n_ctx = depth + max(n_prefill, n_decode) + 64
+cparams.n_batch = cparams.n_ubatch = 512
+cparams.n_threads = cparams.n_threads_batch = threads
+ctx = L.llama_init_from_model(model, cparams)
+vocab = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
+def run(n, pos, many):
+    ids = [i * 2654435761 % 2**32 % vocab for i in range(n)]
+    step = 512 if many else 1
+    start = time.perf_counter()
+    for i in range(0, n, step):
+        part = ids[i:i + step]
+        array = (L.llama_token * len(part))(*part) # the batch only points to it
+        batch = L.llama_batch_get_one(array, len(part))
+        assert L.llama_decode(ctx, batch) == 0
+        L.llama_get_logits_ith(ctx, -1)
+    return n / (time.perf_counter() - start)
+def clear(pos):
+    L.llama_memory_seq_rm(L.llama_get_memory(ctx), -1, pos, -1)
+if depth:
+    run(depth, 0, True)
+result = {}
+for name, n, many in (("pp", n_prefill, True), ("tg", n_decode, False)):
+    if n:
+        run(min(n, 8), depth, many)
+        clear(depth)
+        result[name] = run(n, depth, many)
+        clear(depth)
+print(json.dumps(result))
+"""
+
+
+def make_venv(path):
+    python = path / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(path)], check=True)
+        env = dict(os.environ, CMAKE_ARGS="-DGGML_NATIVE=ON")
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "llama-cpp-python==0.3.36", "matplotlib"],
+                       check=True, env=env)
+    return python
+
+
+def ours(args, model):
+    command = [args.run, model, "-m", "bench", "--json", "-j", str(args.threads), "-P", str(args.prefill), "-n",
+               str(args.decode), "-d", str(args.depth), "-r", "1", "--quiet"]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    return {r["test"][:2]: r["tok_s"] for r in json.loads(out)["results"]}
+
+
+def theirs(args, python, model):
+    command = [str(python), "-c", PEER, model, str(args.threads), str(args.prefill), str(args.decode),
+               str(args.depth)]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    return json.loads(out.splitlines()[-1])
+
+
+def plot(path, rows):
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    figure, axis = plt.subplots(figsize=(8, 0.5 * len(rows) + 1.5))
+    names = [f"{model} {test}" for model, test, *_ in rows]
+    axis.barh(names, [ratio for *_, ratio in rows], color="#4878a8")
+    axis.axvline(1, color="black", linewidth=1)
+    axis.set_xlabel("tokens/s, ours / llama.cpp (1: equal)")
+    axis.invert_yaxis()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="MODEL.gguf")
+    parser.add_argument("--run", default=str(ROOT / "run"))
+    parser.add_argument("--python", type=pathlib.Path, help="a Python that has llama_cpp already")
+    parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "peers")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--prefill", type=int, default=256)
+    parser.add_argument("--decode", type=int, default=64)
+    parser.add_argument("--depth", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--md", type=pathlib.Path)
+    parser.add_argument("--png", type=pathlib.Path)
+    args = parser.parse_args()
+    python = args.python or make_venv(args.venv)
+
+    rows = []
+    for model in args.models:
+        seen = {"ours": {}, "theirs": {}}
+        for _ in range(args.rounds):
+            for who, result in (("ours", ours(args, model)), ("theirs", theirs(args, python, model))):
+                for test, rate in result.items():
+                    seen[who].setdefault(test, []).append(rate)
+        for test, n in (("pp", args.prefill), ("tg", args.decode)):
+            if n:
+                a, b = (statistics.median(seen[who][test]) for who in ("ours", "theirs"))
+                rows.append((pathlib.Path(model).stem, f"{test}{n}", a, b, a / b))
+    text = f"Threads: {args.threads}, depth: {args.depth}, rounds: {args.rounds}; medians, tokens/s.\n\n"
+    text += "| model | test | ours | llama.cpp | ratio |\n|---|---|---:|---:|---:|\n"
+    for model, test, a, b, ratio in rows:
+        text += f"| {model} | {test} | {a:.1f} | {b:.1f} | {ratio:.2f} |\n"
+    print(text, end="")
+    if args.md:
+        args.md.write_text(text)
+    if args.png:
+        plot(args.png, rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""make_model.py TYPE OUT.gguf [--small] - a random model of the TinyLlama-1.1B shape, for measuring speed.
+
+TYPE is f32, f16, bf16, q8_0, q4_0 or q4_1. The weights mean nothing, their number and layout are the real ones
+(22 layers of 2048 x 5632, 32 query and 4 KV heads of 64, vocabulary 32000). --small keeps two layers. Needs numpy
+and gguf (pip).
+"""
+import argparse
+import sys
+
+import gguf
+import numpy as np
+
+TYPES = {name: getattr(gguf.GGMLQuantizationType, name.upper())
+         for name in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1")}
+DIM, HIDDEN, HEADS, KV_HEADS, VOCAB, CTX = 2048, 5632, 32, 4, 32000, 2048
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("type", choices=TYPES)
+    parser.add_argument("out")
+    parser.add_argument("--small", action="store_true", help="two layers")
+    args = parser.parse_args()
+    layers = 2 if args.small else 22
+    kind = TYPES[args.type]
+    rng = np.random.default_rng(1)
+    cache = {}
+
+    def matrix(rows, cols):
+        # One matrix of a shape is enough: speed does not look at the numbers, and making them is what takes long.
+        if (rows, cols) not in cache:
+            x = rng.standard_normal((rows, cols), dtype=np.float32) * np.float32(0.02)
+            cache[rows, cols] = gguf.quants.quantize(x, kind)
+        return cache[rows, cols]
+
+    w = gguf.GGUFWriter(args.out, "llama")
+    w.add_name(f"random {args.type}")
+    w.add_context_length(CTX)
+    w.add_embedding_length(DIM)
+    w.add_block_count(layers)
+    w.add_feed_forward_length(HIDDEN)
+    w.add_head_count(HEADS)
+    w.add_head_count_kv(KV_HEADS)
+    w.add_rope_dimension_count(DIM // HEADS)
+    w.add_rope_freq_base(10000.0)
+    w.add_layer_norm_rms_eps(1e-5)
+    w.add_vocab_size(VOCAB)
+    # A vocabulary of the right size that any reader takes: <unk> <s> </s>, the bytes, then made-up words.
+    pieces = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    pieces += [f"\u2581w{i}" for i in range(VOCAB - len(pieces))]
+    token = gguf.TokenType
+    w.add_tokenizer_model("llama")
+    w.add_token_list(pieces)
+    w.add_token_scores([0.0] * 259 + [-float(i) for i in range(VOCAB - 259)])
+    w.add_token_types([token.UNKNOWN, token.CONTROL, token.CONTROL] + [token.BYTE] * 256 +
+                      [token.NORMAL] * (VOCAB - 259))
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    w.add_unk_token_id(0)
+
+    def add(name, rows, cols):
+        w.add_tensor(name, matrix(rows, cols), raw_dtype=kind)
+
+    one = np.ones(DIM, dtype=np.float32)
+    kv_dim = DIM // HEADS * KV_HEADS
+    add("token_embd.weight", VOCAB, DIM)
+    add("output.weight", VOCAB, DIM)
+    w.add_tensor("output_norm.weight", one)
+    for i in range(layers):
+        w.add_tensor(f"blk.{i}.attn_norm.weight", one)
+        w.add_tensor(f"blk.{i}.ffn_norm.weight", one)
+        for name, rows, cols in (("attn_q", DIM, DIM), ("attn_k", kv_dim, DIM), ("attn_v", kv_dim, DIM),
+                                 ("attn_output", DIM, DIM), ("ffn_gate", HIDDEN, DIM), ("ffn_up", HIDDEN, DIM),
+                                 ("ffn_down", DIM, HIDDEN)):
+            add(f"blk.{i}.{name}.weight", rows, cols)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
