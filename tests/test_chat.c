@@ -1,5 +1,5 @@
-/* Tests of src/gen/chat.c: every template's text as transformers' apply_chat_template writes it, which template
- * a Jinja text is recognised as, and that a message cannot speak for the template. */
+/* Tests of src/gen/chat.c: every template's text, written out by hand, which template a Jinja text is
+ * recognised as, and that a message cannot speak for the template. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
