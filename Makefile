@@ -38,7 +38,7 @@ LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 LDLIBS  += -ledit
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
 
-.PHONY: all test clean help install demo smollm2 ladder plots
+.PHONY: all run test clean help install demo smollm2 ladder plots
 all: run
 
 # The release program is ./run; the other configurations stay below build/.
@@ -59,7 +59,7 @@ $(B)/%.o: %.cc
 $(B)/tests/%: $(B)/tests/%.o $(B)/libmodel.a
 	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) -o $@ $^ -lcmocka $(LDLIBS)
 
-test: run $(TESTS)
+test: run $(B)/run $(TESTS)
 	@RUN=$(B)/run sh tests/run_tests.sh $(TESTS)
 
 install: run
@@ -98,4 +98,4 @@ help:
 	@echo 'CONFIG=release|debug|asan|tsan, WERROR=1, PREFIX=/usr/local, DESTDIR='
 
 -include $(LIB_O:.o=.d) $(B)/run.d $(TESTS:=.d)
-.SECONDARY:
+.SECONDARY: $(TESTS:=.o) $(B)/run.o
