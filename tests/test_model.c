@@ -12,6 +12,8 @@
 
 #include "model.h"
 
+#include "tests/random.h"
+
 #include <cmocka.h> /* last: it makes fail a macro */
 
 enum {
@@ -24,14 +26,6 @@ enum {
     CTX = 40,
     TOKENS = 33
 };
-
-static uint64_t seed = 1;
-static float random_unit(void) { /* uniform in [-1, 1), splitmix64 */
-    uint64_t z = seed += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (float)(int32_t)(z >> 32) * 0x1p-31f;
-}
 
 static float *vector(int n, float mean, float spread) {
     float *x = malloc((size_t)n * sizeof *x);

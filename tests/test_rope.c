@@ -16,15 +16,9 @@
 #include "io/json.h"
 #include "rope.h"
 
-#include <cmocka.h> /* last: it makes fail a macro */
+#include "tests/random.h"
 
-static uint64_t seed = 1;
-static float random_unit(void) { /* uniform in [-1, 1), splitmix64 */
-    uint64_t z = seed += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (float)(int32_t)(z >> 32) * 0x1p-31f;
-}
+#include <cmocka.h> /* last: it makes fail a macro */
 
 static void fill_random(float *x, int n) {
     for (int i = 0; i < n; i++) x[i] = random_unit();

@@ -313,7 +313,7 @@ static bool starts_with(Str s, const char *text) {
     return s.n >= n && memcmp(s.s, text, n) == 0;
 }
 
-static int write_gguf(Writer *w, bool *carried) {
+static int write_gguf(Writer *w) {
     const Config *c = &w->config;
     const RopeConfig *r = &c->rope;
     if (c->norm != NORM_RMSNORM || c->ffn != FFN_SWIGLU || c->pos != POS_ROPE)
@@ -376,7 +376,6 @@ static int write_gguf(Writer *w, bool *carried) {
             i + 1 < g->n_kv ? (const unsigned char *)g->kv[i + 1].key.s - 8 : g->kv_end;
         put(&kv, from, (size_t)(to - from));
         n_kv++;
-        *carried |= starts_with(key, "tokenizer.ggml.tokens");
     }
     /* Llama 3.1's rule travels as one divisor a pair, LongRoPE's as its two sets. */
     const float *extra[2] = {NULL, NULL};
@@ -718,18 +717,11 @@ static bool ends_with(const char *s, const char *end) {
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static int convert_named(Writer *w, const char *temporary, const char *output, bool *carried);
-
-static int write_gguf_body(Writer *w) {
-    bool ignored = false;
-    return write_gguf(w, &ignored);
-}
-
 static int convert_named(Writer *w, const char *temporary, const char *output, bool *carried) {
     const Gguf *g = w->ck->format == FORMAT_GGUF ? &w->ck->gguf : NULL;
     if (ends_with(output, ".gguf")) {
         *carried = g && gguf_find(g, "tokenizer.ggml.tokens");
-        return write_file(w, temporary, write_gguf_body);
+        return write_file(w, temporary, write_gguf);
     }
     return ends_with(output, ".bin") ? write_file(w, temporary, write_bin)
                                      : write_directory(w, temporary, carried);
