@@ -475,7 +475,8 @@ def train(run, text, work, every=100, stop_at=None):
 
 # ---- the whole ladder --------------------------------------------------------------------------------
 
-SWEEP_LR, SWEEP_STEPS, STEPS = (0.005, 0.01, 0.02), 100, 1200
+SWEEP_LR, SWEEP_STEPS = (0.005, 0.01, 0.02), 100
+STEPS, RENAME = 2000, 0.5  # of every rung
 DEFAULT_RUN = Run("default", lr=0.01, steps=2000, dropout=0.2, warmup=100)
 SECOND_SHARE = 0.75  # of the default's exported weights; the rest is its first run (arXiv:2109.01903)
 
@@ -490,29 +491,19 @@ def result_of(run, work):
 
 
 def first_run(name, work):
-    """The long run of a rung, at the learning rate whose short run ended lowest; None until all ended."""
+    """The long run, for a rung at the learning rate whose short run ended lowest; None until all ended."""
     if name == "default":
         return DEFAULT_RUN
     results = [result_of(r, work) for r in sweep_runs(name)]
     if not all(results):
         return None
-    return Run(name, min(results, key=lambda r: r["val_bits_per_byte"])["lr"], STEPS)
-
-
-def longest_run(name, work):
-    """What there is to export: the long run where it ended, else a shorter one at the same learning rate
-    (`train NAME --steps N`); None when there is none."""
-    planned = first_run(name, work)
-    if planned is None or result_of(planned, work):
-        return planned
-    done = [replace(planned, steps=json.loads(p.read_text())["steps"])
-            for p in Path(work).glob(f"{name}-lr{planned.lr:g}-s*.json")]
-    return max((r for r in done if r.steps > SWEEP_STEPS), key=lambda r: r.steps, default=None)
+    lr = min(results, key=lambda r: r["val_bits_per_byte"])["lr"]
+    return Run(name, lr, STEPS, rename=RENAME)
 
 
 def second_run(first):
-    """The default goes on at half the learning rate, with invented names for the speakers."""
-    return replace(first, lr=first.lr / 2, steps=400, warmup=20, start=first.tag, rename=0.7)
+    """The default goes on with invented names for the speakers."""
+    return replace(first, steps=1600, start=first.tag, rename=RENAME)
 
 
 def train_all(args):
@@ -772,10 +763,10 @@ def export(args):
     (out / "losses").mkdir(parents=True, exist_ok=True)
     table = json.loads((out / "losses/runs.json").read_text()) if (out / "losses/runs.json").exists() else {}
     for name in args.names:
-        first = longest_run(name, args.work)
+        first = first_run(name, args.work)
         runs = [first] if name != "default" else [first, second_run(first)]
         results = [run and result_of(run, args.work) for run in runs]
-        if not all(results):
+        if not all(runs) or not all(results):
             print(f"{name}: not finished, left out")
             continue
         model = load_run(first, args.work)
