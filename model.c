@@ -98,7 +98,8 @@ typedef struct {
     const Model *m;
     State *s;
     const int *tokens; /* [n] */
-    int n, pos;
+    int n, pos; /* rows, and those that the cache held before */
+    int at;     /* the position that row 0 is told: pos */
 } Pass;
 
 /* watch - shows an intermediate to the tap, if there is one: x [p->n, cols]. Also a barrier then.
@@ -119,7 +120,7 @@ static void embed(const Thread *t, const Pass *p) {
         mat_dequantize_row(x, &w->tok_emb, p->tokens[r]);
         if (p->m->config.pos == POS_LEARNED) {
             float *position = p->s->xn + (size_t)r * dim;
-            mat_dequantize_row(position, &w->pos_emb, p->pos + r);
+            mat_dequantize_row(position, &w->pos_emb, p->at + r);
             for (size_t i = 0; i < dim; i++) x[i] += position[i];
         }
     }
@@ -157,12 +158,26 @@ static void project(const Thread *t, const Pass *p, float *y, int cols, const Ma
     team_barrier(t);
 }
 
+typedef enum { PART_Q, PART_K, PART_V } Part;
+
+/* turns - RoPE turns q and k, in every layer, before k goes into the cache; it never turns v. */
+static bool turns(const Config *c, int layer, Part part) {
+    if (c->pos != POS_ROPE) return false;
+    switch (c->mistake) { /* --break: what the exercises of docs/ladder.md get wrong */
+    case MISTAKE_V_ROTATED: return true;
+    case MISTAKE_ROPE_LAYER0: return part != PART_V && layer == 0;
+    case MISTAKE_KEYS_UNROTATED: return part == PART_Q;
+    default: return part != PART_V;
+    }
+}
+
 /* turn_and_store - swap 3: q and k are turned to their position, v never; k and v go into the cache. The heads of
  * all rows are shared out. */
 static void turn_and_store(const Thread *t, const Pass *p, int layer) {
     const Config *c = &p->m->config;
     State *s = p->s;
     int heads = c->n_heads + c->n_kv_heads, d = c->head_dim;
+    bool turn_q = turns(c, layer, PART_Q), turn_k = turns(c, layer, PART_K), turn_v = turns(c, layer, PART_V);
     size_t from, to;
     team_share(t, (size_t)p->n * (size_t)heads, 1, &from, &to);
     for (size_t i = from; i < to; i++) {
@@ -170,9 +185,11 @@ static void turn_and_store(const Thread *t, const Pass *p, int layer) {
         bool query = h < c->n_heads;
         size_t at = query ? (size_t)(r * c->n_heads + h) : (size_t)(r * c->n_kv_heads + h - c->n_heads);
         float *x = (query ? s->q : s->k) + at * (size_t)d;
-        if (c->pos == POS_ROPE) rope_apply(x, 1, 1, d, &s->rope, p->pos + r);
-        if (!query)
-            kv_cache_write(&s->cache, layer, h - c->n_heads, p->pos + r, x, s->v + at * (size_t)d);
+        if (query ? turn_q : turn_k) rope_apply(x, 1, 1, d, &s->rope, p->at + r);
+        if (query) continue;
+        float *v = s->v + at * (size_t)d;
+        if (turn_v) rope_apply(v, 1, 1, d, &s->rope, p->at + r);
+        kv_cache_write(&s->cache, layer, h - c->n_heads, p->pos + r, x, v);
     }
     if (c->pos == POS_ROPE) {
         watch(t, p, "q_rot", layer, s->q, c->n_heads * d);
@@ -239,7 +256,9 @@ static void forward(const Thread *t, void *arg) {
 
 void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
     if (pos + n_tok > s->rope_seq_len || pos == 0) state_reach(s, &m->config, pos + n_tok);
-    Pass p = {m, s, tokens, n_tok, pos};
+    bool behind = m->config.mistake == MISTAKE_DECODE_OFF_BY_ONE && n_tok == 1 && pos > 0;
+    Pass p = {m, s, tokens, n_tok, pos, behind ? pos - 1 : pos};
+    s->pos = pos;
     team_run(s->team, forward, &p);
 }
 
@@ -259,7 +278,7 @@ static void head(const Thread *t, void *arg) {
     norm(act_row(&a, 0), s->x + (size_t)h->row * (size_t)c->dim, c->norm, w->final_norm, w->final_norm_bias, c->dim,
          c->norm_eps);
     act_ready(t, &a, mat_is_quantized(&w->lm_head));
-    if (t->id == 0 && s->tap) s->tap(s->tap_arg, "final_norm", -1, a.x, 1, c->dim, (size_t)c->dim, h->row);
+    if (t->id == 0 && s->tap) s->tap(s->tap_arg, "final_norm", -1, a.x, 1, c->dim, (size_t)c->dim, s->pos + h->row);
     matmul(t, s->logits, (size_t)c->vocab_size, &w->lm_head, NULL, &a, false);
 }
 
@@ -268,7 +287,7 @@ const float *model_logits(const Model *m, State *s, int row) {
     team_run(s->team, head, &h);
     if (s->tap) {
         s->tap(s->tap_arg, "logits", -1, s->logits, 1, m->config.vocab_size,
-               (size_t)m->config.vocab_size, row);
+               (size_t)m->config.vocab_size, s->pos + row);
     }
     return s->logits;
 }
@@ -279,7 +298,8 @@ int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int po
     int done = 0;
     while (done < n_tok) {
         int n = n_tok - done < s->options.n_batch ? n_tok - done : s->options.n_batch;
-        Pass p = {m, s, tokens + done, n, pos + done};
+        Pass p = {m, s, tokens + done, n, pos + done, pos + done};
+        s->pos = pos + done;
         team_run(s->team, forward, &p);
         done += n;
         if (progress && !progress(arg, done, n_tok)) break;

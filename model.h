@@ -15,6 +15,22 @@
 
 typedef enum { POS_LEARNED, POS_ROPE } PosKind;
 
+/* Mistake - a known way to get a swap wrong, made on purpose (--break): an exercise of docs/ladder.md. Those below the
+ * line are made when the weights are bound (checkpoint/mistake.h), the others where model.c names them. */
+typedef enum {
+    MISTAKE_NONE,
+    MISTAKE_V_ROTATED,
+    MISTAKE_ROPE_LAYER0,
+    MISTAKE_KEYS_UNROTATED,
+    MISTAKE_DECODE_OFF_BY_ONE,
+    /* ---- */
+    MISTAKE_WRONG_PAIRING,
+    MISTAKE_K_PERMUTED,
+    MISTAKE_CONV1D,
+    MISTAKE_WPE_PAST_END,
+    MISTAKE_COUNT
+} Mistake;
+
 typedef struct {
     int dim;         /* width of the residual stream */
     int hidden_dim;  /* width of the FFN */
@@ -29,6 +45,7 @@ typedef struct {
     RopeConfig rope; /* used when pos is POS_ROPE */
     float norm_eps;
     bool tied;       /* lm_head is tok_emb */
+    Mistake mistake; /* MISTAKE_NONE, except in an exercise */
 } Config;
 
 /* Weights only borrow: the Checkpoint owns the memory. Vectors of a bias that the model does not have
@@ -83,6 +100,7 @@ typedef struct {
     KvCache cache;
     RopeTable rope;
     int rope_seq_len; /* the sequence length that rope was filled for */
+    int pos;          /* position of row 0 of the last forward pass */
     float *x;         /* [n_batch, dim] residual stream */
     float *xn;        /* [n_batch, dim] normed */
     float *q;         /* [n_batch, n_heads * head_dim] */

@@ -146,6 +146,17 @@ static void every_combination_of_the_swaps_matches_its_twin(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* The trained rungs of weights/: the same, and byte for byte what the table of docs/ladder.md is made from. */
+static void rung_matches_its_twin(void **state) {
+    char model[64], ref[96], path[128];
+    snprintf(model, sizeof model, "../../weights/%s", (const char *)*state);
+    snprintf(ref, sizeof ref, "%s/ref.safetensors", model);
+    snprintf(path, sizeof path, DIR_FIXTURES "/%s", ref);
+    if (access(path, R_OK) != 0) skip();
+    assert_int_equal(check(model, model, ref, 1e-4f), 0);
+}
+#define RUNG(n) {"rung" #n "_matches_its_twin", rung_matches_its_twin, NULL, NULL, (void *)(uintptr_t) "rung" #n}
+
 /* The real model, where `make smollm2` has fetched it: every position's five likeliest tokens in
  * transformers' order, and a sample of all logits to 1e-3. */
 static void smollm2_matches_transformers(void **state) {
@@ -206,6 +217,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_matches_transformers),
         cmocka_unit_test(every_combination_of_the_swaps_matches_its_twin),
+        RUNG(0), RUNG(1), RUNG(2), RUNG(3), RUNG(4),
         cmocka_unit_test(smollm2_matches_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

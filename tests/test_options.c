@@ -47,6 +47,8 @@ static void test_good(void **state) {
     assert_true(o.sampler.seed == UINT64_MAX && o.kv_type == KV_Q8_0 && o.json);
     assert_true(o.rope_scaling == ROPE_SCALING_YARN && o.rope_theta == 1e6);
     options_close(&o);
+    assert_int_equal(parse(&o, "m -m perplexity --decode --break v-rotated", &e), 0);
+    assert_true(o.decode && o.mistake == MISTAKE_V_ROTATED);
     assert_int_equal(parse(&o, "m -P 0 -d 128", &e), 0);
     assert_true(o.bench_runs == 5 && o.bench_prefill == 0 && o.bench_depth == 128);
     if (mode_find("bench")) { /* -r is a number there, a file elsewhere */
@@ -72,6 +74,10 @@ static void test_bad(void **state) {
         {"a b", "second"},
         {"m --nonsense", "--nonsense"},
         {"m --csv", "--csv"},
+        {"m --break everything", "v-rotated"},
+        {"m -m convert --break v-rotated", "--break"},
+        {"m --decode", "--decode"},
+        {"m -m perplexity --protocol llamacpp --decode", "--decode"},
         {"m -k", "-k"},
         {"m -t", "-t"},
         {"m -t nan", "temperature"},
@@ -117,7 +123,7 @@ static void test_help(void **state) {
     options_help(out);
     fclose(out);
     static const char *const words[] = {"--steps", "--temperature", "--top-p", "--seed", "--kv-type", "--tokens",
-                                        "--no-echo", "--stop", "--rope-pairing", "perplexity", "llamacpp", "tokenize"};
+                                        "--no-echo", "--stop", "--rope-pairing", "perplexity", "llamacpp", "tokenize", "wpe-past-end"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strstr(text, words[i])) fail_msg("--help does not name %s", words[i]);
     free(text);

@@ -16,6 +16,7 @@ typedef struct {
     int n;
     int from;          /* first token of the window that is scored; >= 1 */
     int seen;          /* rows of the window that were looked at */
+    bool decode;       /* what is scored goes through the model one token at a time */
     double nll;        /* nats */
     long long scored;  /* tokens */
     const volatile int *interrupted;
@@ -33,9 +34,10 @@ static double score_token(const float *logits, int n, int token) {
 
 /* After each batch of the window: the rows that predict a scored token. Row r predicts token r + 1. */
 static bool score_rows(void *arg, int done, int total) {
+    (void)total;
     Score *s = arg;
     int first = s->seen, vocab = s->session->model.config.vocab_size;
-    for (int r = first; r < done && r + 1 < total; r++) {
+    for (int r = first; r < done && r + 1 < s->n; r++) {
         if (r + 1 < s->from) continue;
         double nll =
             score_token(model_logits(&s->session->model, s->state, r - first), vocab, s->window[r + 1]);
@@ -57,7 +59,13 @@ static int score_window(Score *s, const int *window, int n, int from, Error *e) 
     s->n = n;
     s->from = from > 1 ? from : 1;
     s->seen = 0;
-    model_prefill(&s->session->model, s->state, window, n, 0, score_rows, s);
+    const Model *m = &s->session->model;
+    int prefill = s->decode ? s->from : n;
+    model_prefill(m, s->state, window, prefill, 0, score_rows, s);
+    for (int pos = prefill; pos + 1 < n && !s->bad && !*s->interrupted; pos++) {
+        model_forward(m, s->state, window + pos, 1, pos);
+        score_rows(s, pos + 1, n);
+    }
     if (tripwire_check(&s->session->tripwire, e)) return 1;
     if (s->bad) {
         fail(e, "%s: logits: expected finite numbers, found NaN or infinity after %lld scored tokens",
@@ -150,7 +158,7 @@ int mode_perplexity(const Options *o, FILE *out, Error *e) {
         fail(e, "--stride: expected at most the context's %d, found %d", s.state.options.n_ctx, o->stride);
         goto done;
     }
-    Score score = {.session = &s, .state = &s.state, .interrupted = &interrupted};
+    Score score = {.session = &s, .state = &s.state, .interrupted = &interrupted, .decode = o->decode};
     code = llamacpp ? protocol_llamacpp(o, &score, ids, n, &bytes, e) : protocol_hf(o, &score, ids, n, e);
     if (code) goto done;
     double ppl = exp(score.nll / (double)score.scored);

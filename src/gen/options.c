@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum { FLAG, TEXT, INTEGER, NUMBER, SEED, CHOICE, STOP, TOKENS, PENALTY } Kind;
+#include "checkpoint/mistake.h"
+
+typedef enum { FLAG, TEXT, INTEGER, NUMBER, SEED, CHOICE, STOP, TOKENS, PENALTY, MISTAKE } Kind;
 
 typedef struct {
     char brief; /* 0: none */
@@ -56,6 +58,7 @@ static const Flag flags[] = {
     {0, "no-bos", FLAG, AT(no_bos), 0, 0, NULL, "      tokenize, generate: leave out BOS"},
     {0, "protocol", TEXT, AT(protocol), 0, 0, NULL, "NAME  perplexity: hf or llamacpp, see below"},
     {0, "stride", INTEGER, AT(stride), 1, INT_MAX, NULL, "N     perplexity hf: default half the window"},
+    {0, "decode", FLAG, AT(decode), 0, 0, NULL, "      perplexity hf: the scored tokens one at a time, as generation reads them"},
     {'r', "reference", TEXT, AT(reference), 0, 0, NULL, "PATH  verify: the reference file; bench: runs, default 5"},
     {'P', "bench-prompt", INTEGER, AT(bench_prefill), 0, 1 << 20, NULL, "N     bench: prefill of N tokens, default 256; 0: none"},
     {'d', "depth", INTEGER, AT(bench_depth), 0, 1 << 26, NULL, "N     bench: tokens already in the cache, default 0"},
@@ -65,6 +68,7 @@ static const Flag flags[] = {
     {0, "pos", INTEGER, AT(pos), 0, INT_MAX, NULL, "N     rope: the position to turn them to"},
     {0, "type", TEXT, AT(type), 0, 0, NULL, "TYPE  convert: f32, f16, bf16, q8_0, q4_0 or q4_1"},
     {0, "kv-heads", INTEGER, AT(kv_heads), 1, 1 << 16, NULL, "N     convert: mean-pool K and V to N heads"},
+    {0, "break", MISTAKE, 0, 0, 0, NULL, "NAME  make a known mistake, to see what it does; see below"},
     {0, "check", FLAG, AT(check), 0, 0, NULL, "      stop at the first NaN or infinity and name where it arose"},
     {0, "no-echo", FLAG, AT(no_echo), 0, 0, NULL, "      do not print the prompt"},
     {0, "quiet", FLAG, AT(quiet), 0, 0, NULL, "      no statistics, no warnings"},
@@ -140,6 +144,18 @@ static int parse_choice(int *out, const char *text, const Flag *f, Error *e) {
     return fail(e, "--%s: expected %s, found '%.60s'", f->name, f->choices, text);
 }
 
+static int parse_mistake(Options *o, const char *text, Error *e) {
+    char list[200] = "";
+    for (int i = 1; i < MISTAKE_COUNT; i++) {
+        if (strcmp(mistakes[i].name, text) == 0) {
+            o->mistake = (Mistake)i;
+            return 0;
+        }
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 1 ? ", " : "", mistakes[i].name);
+    }
+    return fail(e, "--break: expected %s, found '%.30s'", list, text);
+}
+
 static int store(Options *o, const Flag *f, const char *text, Error *e) {
     void *to = (char *)o + f->offset;
     double x = 0;
@@ -164,6 +180,7 @@ static int store(Options *o, const Flag *f, const char *text, Error *e) {
         o->stop[o->n_stop++] = text;
         return 0;
     case TOKENS: return parse_tokens(o, text, e);
+    case MISTAKE: return parse_mistake(o, text, e);
     }
     return 0;
 }
@@ -211,6 +228,13 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
     }
     if (o->csv && strcmp(o->mode, "bench") != 0)
         return fail(e, "--csv: expected -m bench, found -m %s", o->mode);
+    if (o->decode && (strcmp(o->mode, "perplexity") != 0 || strcmp(o->protocol, "hf") != 0))
+        return fail(e, "--decode: expected -m perplexity --protocol hf, found -m %s --protocol %.40s", o->mode, o->protocol);
+    static const char *const run_text[] = {"generate", "chat", "logits", "perplexity", "probe", "verify"};
+    bool runs_text = false;
+    for (size_t i = 0; i < sizeof run_text / sizeof *run_text; i++) runs_text |= strcmp(o->mode, run_text[i]) == 0;
+    if (o->mistake && !runs_text)
+        return fail(e, "--break: expected -m generate, chat, logits, perplexity, probe or verify, found -m %s", o->mode);
     if (o->prompt && o->prompt_file) return fail(e, "--file: expected it without --prompt, found both");
     if (strcmp(o->protocol, "hf") != 0 && strcmp(o->protocol, "llamacpp") != 0)
         return fail(e, "--protocol: expected hf or llamacpp, found '%.40s'", o->protocol);
@@ -253,7 +277,10 @@ void options_help(FILE *out) {
           "  llamacpp  chunks of the context that do not overlap; the first token of each is BOS where the model\n"
           "            has it, the second half is scored; default -c 512 (llama.cpp's llama-perplexity)\n"
           "bits_per_byte is the negative log-likelihood in bits over the bytes of the text that was scored.\n\n"
-          "Exit: 0 done, 1 failed, 2 usage, 130 interrupted.\n",
+          "mistakes (--break), the exercises of docs/ladder.md:\n",
+          out);
+    for (int i = 1; i < MISTAKE_COUNT; i++) fprintf(out, "  %-17s %s\n", mistakes[i].name, mistakes[i].help);
+    fputs("\nExit: 0 done, 1 failed, 2 usage, 130 interrupted.\n",
           out);
 }
 

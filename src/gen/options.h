@@ -5,10 +5,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "attention.h"
 #include "base/error.h"
 #include "gen/sampler.h"
-#include "rope.h"
+#include "model.h"
 
 enum { MAX_STOPS = 16 };
 
@@ -40,6 +39,8 @@ typedef struct {
     int head_dim, seq_len, pos;     /* rope mode; -1 or 0: not given */
     const char *x;                  /* rope mode: the vector to turn */
     int kv_heads;                   /* convert: 0: as they are */
+    Mistake mistake;                /* --break */
+    bool decode;                    /* perplexity: the scored tokens one at a time */
     bool help, version;
     FILE *log;                      /* standard error, for statistics, progress and warnings; never NULL */
 } Options;

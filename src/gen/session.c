@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint/mistake.h"
+
 enum { DEFAULT_CTX = 4096 };
 
 static size_t read_number(const char *path, size_t otherwise) {
@@ -145,6 +147,7 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
     if (checkpoint_open(&s->checkpoint, o->checkpoint, e)) return -1;
     if (checkpoint_bind(&s->checkpoint, &config, &weights, e)) goto failed;
     if (rope_override(&config, o, o->checkpoint, e)) goto failed;
+    if (mistake_make(&s->checkpoint, &config, &weights, o->mistake, o->ctx, e)) goto failed;
     model_init(&s->model, &config, &weights);
     session_add_eos(s, s->checkpoint.eos, s->checkpoint.n_eos);
     /* llama2.c's models put BOS between two stories: its run.c ends there too. */
@@ -165,6 +168,7 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
         session_add_eos(s, ids, tokenizer_eos(s->tokenizer, ids));
     }
     if ((parts & SESSION_STATE) && session_state(s, o, 0, e)) goto failed;
+    if (o->mistake && !o->quiet) fprintf(o->log, "broken on purpose: %s\n", mistakes[o->mistake].help);
     return 0;
 failed:
     session_close(s);

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,8 +156,17 @@ int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads,
     memcpy(t->tokens, tokens, (size_t)n * sizeof *tokens);
     s.tap = record;
     s.tap_arg = &r;
-    model_forward(m, &s, tokens, n, 0);
-    for (int row = 0; row < n; row++) model_logits(m, &s, row);
+    /* Where the angles depend on the length of the whole text, so does every key: one batch, as in the reference. */
+    const RopeConfig *rope = &m->config.rope;
+    bool by_length = m->config.pos == POS_ROPE &&
+                     (rope->scaling == ROPE_SCALING_DYNAMIC || rope->scaling == ROPE_SCALING_LONGROPE);
+    t->n_prefill = by_length || n == 1 ? n : n > 2 * VERIFY_DECODED ? n - VERIFY_DECODED : (n + 1) / 2;
+    model_forward(m, &s, tokens, t->n_prefill, 0);
+    for (int row = 0; row < t->n_prefill; row++) model_logits(m, &s, row);
+    for (int pos = t->n_prefill; pos < n; pos++) {
+        model_forward(m, &s, tokens + pos, 1, pos);
+        model_logits(m, &s, 0);
+    }
     state_close(&s);
     if (!r.failed) return 0;
     trace_close(t);
@@ -227,18 +237,54 @@ static bool __attribute__((format(printf, 2, 3))) say(Case *c, const char *forma
     return true;
 }
 
-/* y[n, rows] = x[n, cols] W^T, in double. */
-static void multiply(float *y, const Mat *w, const float *x, int n) {
+/* y[n, rows] = x[n, cols] W^T + bias, in double; bias may be NULL. */
+static void multiply(float *y, const Mat *w, const float *bias, const float *x, int n) {
     float *row = malloc((size_t)w->cols * sizeof *row);
     for (int r = 0; row && r < w->rows; r++) {
         mat_dequantize_row(row, w, r);
         for (int t = 0; t < n; t++) {
-            double sum = 0;
+            double sum = bias ? (double)bias[r] : 0;
             for (int i = 0; i < w->cols; i++) sum += (double)row[i] * (double)x[(size_t)t * (size_t)w->cols + (size_t)i];
             y[(size_t)t * (size_t)w->rows + (size_t)r] = (float)sum;
         }
     }
     free(row);
+}
+
+#define NOT_TRANSPOSED "Conv1D not transposed: the bytes of %s, taken as [in, out], make the reference's output; here they are read as [out, in]"
+
+/* What the parts of one matrix [out, in] are when its bytes are [in, out], as GPT-2's Conv1D keeps them. The data is
+ * malloc'ed; NULL: no memory. */
+static Mat bytes_transposed(const Mat *const *parts, int n) {
+    int in = parts[0]->cols, out = 0;
+    for (int i = 0; i < n; i++) out += parts[i]->rows;
+    size_t at = 0, row_bytes = (size_t)in * sizeof(float);
+    float *data = malloc((size_t)out * row_bytes), *row = malloc(row_bytes);
+    for (int i = 0; data && row && i < n; i++)
+        for (int r = 0; r < parts[i]->rows; r++) {
+            mat_dequantize_row(row, parts[i], r);
+            for (int j = 0; j < in; j++, at++) data[at % (size_t)out * (size_t)in + at / (size_t)out] = row[j];
+        }
+    free(row);
+    return (Mat){.dtype = DTYPE_F32, .rows = out, .cols = in, .stride_bytes = row_bytes, .data = data};
+}
+
+/* First token that went through our model alone, after the prefill; 0: none did. */
+static int decoded_at(const Case *c) { return c->ours->n_prefill < c->ours->n ? c->ours->n_prefill : 0; }
+#define DECODE_OFFSET "position off by one in decode: from token %d on, which go through the model one at a time, token t %s position t%+d"
+
+/* Are rows [from, to) of x their tokens' embedding plus the position embedding of t + offset? */
+static bool embedded_at(const Case *c, const float *x, int from, int to, int offset) {
+    const Config *k = &c->m->config;
+    float *sum = c->scratch, *p = c->scratch + k->dim;
+    for (int t = from; t < to; t++) {
+        if (t + offset < 0 || t + offset >= k->n_ctx) continue;
+        mat_dequantize_row(sum, &c->m->weights.tok_emb, c->ref->tokens[t]);
+        mat_dequantize_row(p, &c->m->weights.pos_emb, t + offset);
+        for (int i = 0; i < k->dim; i++) sum[i] += p[i];
+        if (!fits(sum, x + (size_t)t * (size_t)k->dim, (size_t)k->dim)) return false;
+    }
+    return true;
 }
 
 static bool explain_embed(Case *c) {
@@ -247,16 +293,10 @@ static bool explain_embed(Case *c) {
     if (k->pos == POS_LEARNED) {
         for (int offset = -2; offset <= 2; offset++) {
             if (offset == 0) continue;
-            bool all = true;
-            for (int t = 2; t < c->ref->n - 2 && all; t++) {
-                float *x = c->scratch, *p = c->scratch + k->dim;
-                mat_dequantize_row(x, &c->m->weights.tok_emb, c->ref->tokens[t]);
-                if (t + offset < 0 || t + offset >= k->n_ctx) continue;
-                mat_dequantize_row(p, &c->m->weights.pos_emb, t + offset);
-                for (int i = 0; i < k->dim; i++) x[i] += p[i];
-                all = fits(x, ref + (size_t)t * (size_t)k->dim, (size_t)k->dim);
-            }
-            if (all && c->ref->n > 4) return say(c, "position offset: the reference adds the position embedding of t%+d to token t", offset);
+            if (c->ref->n > 4 && embedded_at(c, ref, 2, c->ref->n - 2, offset))
+                return say(c, "position offset: the reference adds the position embedding of t%+d to token t", offset);
+            if (embedded_at(c, ref, 0, c->ref->n, 0) && decoded_at(c) && embedded_at(c, ours, decoded_at(c), c->ref->n, offset))
+                return say(c, DECODE_OFFSET, decoded_at(c), "gets the position embedding of", offset);
         }
     }
     double top = 0, bottom = 0;
@@ -372,26 +412,29 @@ static void turn(const Case *c, float *x, int cols, const double *inv_freq, doub
     }
 }
 
+/* The same with the frequencies and the order of features of this model, as it would turn a tensor of its own. */
+static void turn_stored(const Case *c, float *x, int cols) {
+    const Config *k = &c->m->config;
+    double inv_freq[ROPE_MAX_PAIRS], scale;
+    rope_inv_freq(inv_freq, &scale, &k->rope, c->ref->n);
+    if (c->stored_in_pairs) reorder(x, c->ref->n, cols, cols / k->head_dim, k->rope.rotary_dim, true);
+    turn(c, x, cols, inv_freq, scale, 0);
+    if (c->stored_in_pairs) reorder(x, c->ref->n, cols, cols / k->head_dim, k->rope.rotary_dim, false);
+}
+
 static bool explain_projection(Case *c, int layer, Step step) {
     const Config *k = &c->m->config;
     const Layer *l = &c->m->weights.layers[layer];
     const char *matrix = step == STEP_Q ? "wq" : step == STEP_K ? "wk" : "wv";
-    const Mat *w = step == STEP_Q ? &l->wq : step == STEP_K ? &l->wk : &l->wv;
     const float *ours = of(c->ours, layer, step), *ref = of(c->ref, layer, step);
     int cols = step_cols(k, step), n = c->ref->n;
     size_t size = size_of(c, step);
     if (step == STEP_V && k->pos == POS_ROPE) {
-        double inv_freq[ROPE_MAX_PAIRS], scale;
-        rope_inv_freq(inv_freq, &scale, &k->rope, n);
         for (int who = 0; who < 2; who++) {
             memcpy(c->scratch, who ? ref : ours, size * sizeof *ours);
-            for (int order = 0; order < 2; order++) {
-                if (order) memcpy(c->scratch, who ? ref : ours, size * sizeof *ours), reorder(c->scratch, n, cols, k->n_kv_heads, k->rope.rotary_dim, true);
-                turn(c, c->scratch, cols, inv_freq, scale, 0);
-                if (order) reorder(c->scratch, n, cols, k->n_kv_heads, k->rope.rotary_dim, false);
-                if (fits(c->scratch, who ? ours : ref, size))
-                    return say(c, "V rotated: turned by RoPE, %s v is the other's; v must never be turned", who ? "the reference's" : "this model's");
-            }
+            turn_stored(c, c->scratch, cols);
+            if (fits(c->scratch, who ? ours : ref, size))
+                return say(c, "V rotated: turned by RoPE, %s v is the other's; v must never be turned", who ? "the reference's" : "this model's");
         }
     }
     if (other_order(c, ours, ref, cols, matrix)) return true;
@@ -403,21 +446,25 @@ static bool explain_projection(Case *c, int layer, Step step) {
             constant = fabs(d - d0) <= 5e-4 * largest(ref, size);
         }
     if (constant && n > 1) return say(c, "bias of %s: the difference is one and the same vector at every position: a bias is missing or not the reference's", matrix);
-    const float *in = of(c->ref, layer, STEP_ATTN_NORM);
-    if (in && w->data) {
-        int bad = 0, first = -1;
-        multiply(c->scratch, w, in, n);
-        for (int i = 0; i < cols; i++) {
-            double worst = 0;
-            for (int t = 0; t < n; t++) worst = fmax(worst, fabs((double)ours[(size_t)t * (size_t)cols + (size_t)i] - (double)ref[(size_t)t * (size_t)cols + (size_t)i]));
-            if (worst > 5e-4 * largest(ref, size)) {
-                if (first < 0) first = i;
-                bad++;
-            }
+    const float *in = of(c->ref, layer, STEP_ATTN_NORM), *bias = step == STEP_Q ? l->bq : step == STEP_K ? l->bk : l->bv;
+    if (!in) return say(c, "%s: other weights", matrix);
+    Mat all = bytes_transposed((const Mat *[]){&l->wq, &l->wk, &l->wv}, 3);
+    int first_row = step == STEP_Q ? 0 : step == STEP_K ? l->wq.rows : l->wq.rows + l->wk.rows;
+    const Mat part = mat_rows(&all, first_row, cols);
+    if (all.data) multiply(c->scratch, &part, bias, in, n);
+    bool fitting = all.data && fits(c->scratch, ref, size);
+    free((void *)(uintptr_t)all.data);
+    if (fitting) return say(c, NOT_TRANSPOSED, "wq, wk and wv");
+    int bad = 0, first = -1;
+    for (int i = 0; i < cols; i++) {
+        double worst = 0;
+        for (int t = 0; t < n; t++) worst = fmax(worst, fabs((double)ours[(size_t)t * (size_t)cols + (size_t)i] - (double)ref[(size_t)t * (size_t)cols + (size_t)i]));
+        if (worst > 5e-4 * largest(ref, size)) {
+            if (first < 0) first = i;
+            bad++;
         }
-        return say(c, "%s: its input is the reference's, its output is not: %d of its %d rows differ, the first is row %d: other weights", matrix, bad, cols, first);
     }
-    return say(c, "%s: other weights", matrix);
+    return say(c, "%s: its input is the reference's, its output is not: %d of its %d rows differ, the first is row %d: other weights", matrix, bad, cols, first);
 }
 
 static bool rotation_fits(const Case *c, int layer, Step step, const double *inv_freq, double scale, int offset) {
@@ -468,6 +515,18 @@ static bool explain_rotation(Case *c, int layer, Step step) {
         if (pairing_wrong)
             return say(c, "pairing wrong: q and k differ only after RoPE, only at positions >= 1; the other pairing (%s) matches",
                        c->stored_in_pairs ? "pairs" : "half");
+        const float *raw = of(c->ours, layer, before), *turned = of(c->ours, layer, step);
+        if (distance(raw, turned, size_of(c, step)) == 0)
+            return step == STEP_K_ROT ? say(c, "keys unrotated: q is turned and k is not: it went into the cache before RoPE")
+                   : layer            ? say(c, "RoPE in layer 0 only: from layer %d on q is not turned; RoPE belongs in every layer", layer)
+                                      : say(c, "RoPE missing: q is not turned");
+        size_t first = (size_t)decoded_at(c) * (size_t)step_cols(k, step);
+        for (int offset = -2; offset <= 2; offset++) {
+            memcpy(c->scratch, raw, size_of(c, step) * sizeof *raw);
+            turn(c, c->scratch, step_cols(k, step), ours, our_scale, offset);
+            if (first && fits(c->scratch + first, turned + first, size_of(c, step) - first))
+                return say(c, DECODE_OFFSET, decoded_at(c), "is turned to", offset);
+        }
         return say(c, "rotation: these frequencies turn the reference's own %s into its %s_rot, here they were not applied so", what, what);
     }
     for (int offset = 1; offset <= 8; offset++)
@@ -512,37 +571,43 @@ static bool explain_rotation(Case *c, int layer, Step step) {
                scaled_here ? "wrong" : "missing", first, pairs, slowed, scale);
 }
 
+/* A way to compute attention, right or wrong. */
+typedef struct {
+    bool interleaved, causal;
+    double factor;
+    Step key;      /* STEP_K_ROT or STEP_K */
+    const float *v;
+    const char *what;
+} Attempt;
+
 /* Attention in double from the reference's q_rot, k_rot, v, up to and including wo. */
-static void attend(const Case *c, int layer, bool interleaved, bool causal, double factor, float *out) {
+static void attend(const Case *c, int layer, const Attempt *a, const Mat *wo, float *out) {
     const Config *k = &c->m->config;
     const Layer *l = &c->m->weights.layers[layer];
     int n = c->ref->n, d = k->head_dim, q_dim = k->n_heads * d, kv_dim = k->n_kv_heads * d;
-    const float *q = of(c->ref, layer, k->pos == POS_ROPE ? STEP_Q_ROT : STEP_Q), *v = of(c->ref, layer, STEP_V);
-    const float *key = of(c->ref, layer, k->pos == POS_ROPE ? STEP_K_ROT : STEP_K);
+    const float *q = of(c->ref, layer, k->pos == POS_ROPE ? STEP_Q_ROT : STEP_Q), *key = of(c->ref, layer, a->key);
     float *heads = calloc((size_t)n * (size_t)q_dim, sizeof *heads);
     double *p = calloc((size_t)n, sizeof *p);
     for (int t = 0; heads && p && t < n; t++) {
         for (int h = 0; h < k->n_heads; h++) {
-            int g = interleaved ? h % k->n_kv_heads : h / (k->n_heads / k->n_kv_heads), end = causal ? t + 1 : n;
+            int g = a->interleaved ? h % k->n_kv_heads : h / (k->n_heads / k->n_kv_heads), end = a->causal ? t + 1 : n;
             const float *qh = q + (size_t)t * (size_t)q_dim + (size_t)(h * d);
             double max = -INFINITY, sum = 0;
             for (int s = 0; s < end; s++) {
                 p[s] = 0;
                 for (int i = 0; i < d; i++) p[s] += (double)qh[i] * (double)key[(size_t)s * (size_t)kv_dim + (size_t)(g * d + i)];
-                p[s] *= factor;
+                p[s] *= a->factor;
                 max = fmax(max, p[s]);
             }
             for (int s = 0; s < end; s++) sum += p[s] = exp(p[s] - max);
             for (int i = 0; i < d; i++) {
                 double x = 0;
-                for (int s = 0; s < end; s++) x += p[s] * (double)v[(size_t)s * (size_t)kv_dim + (size_t)(g * d + i)];
+                for (int s = 0; s < end; s++) x += p[s] * (double)a->v[(size_t)s * (size_t)kv_dim + (size_t)(g * d + i)];
                 heads[(size_t)t * (size_t)q_dim + (size_t)(h * d + i)] = (float)(x / sum);
             }
         }
     }
-    if (heads) multiply(out, &l->wo, heads, n);
-    for (int t = 0; l->bo && t < n; t++)
-        for (int i = 0; i < k->dim; i++) out[(size_t)t * (size_t)k->dim + (size_t)i] += l->bo[i];
+    if (heads) multiply(out, wo, l->bo, heads, n);
     free(heads);
     free(p);
 }
@@ -555,21 +620,36 @@ static bool explain_attention(Case *c, int layer) {
     if (!of(c->ref, layer, rope ? STEP_Q_ROT : STEP_Q) || !of(c->ref, layer, rope ? STEP_K_ROT : STEP_K) || !of(c->ref, layer, STEP_V))
         return say(c, "attention: the reference lacks q, k or v of this layer");
     double usual = 1 / sqrt(k->head_dim);
-    const struct { bool interleaved, causal; double factor; const char *what; } tries[] = {
-        {true, true, usual, "GQA mapping: query head h reads KV head h % n_kv_heads; it must be h / (n_heads / n_kv_heads)"},
-        {false, false, usual, "causal mask: tokens see what comes after them"},
-        {false, true, 1, "score scale: the scores are not divided by sqrt(head_dim)"},
-        {false, true, 1 / sqrt((double)k->dim / k->n_heads), "score scale: the scores are divided by sqrt(dim / n_heads), head_dim differs from it"},
-        {false, true, usual * usual, "score scale: the scores are divided by head_dim, not by its square root"},
+    const float *v = of(c->ref, layer, STEP_V);
+    float *x = c->scratch, *turned_v = malloc(size_of(c, STEP_V) * sizeof *v);
+    if (!turned_v) return say(c, "attention: no memory to look for the cause");
+    memcpy(turned_v, v, size_of(c, STEP_V) * sizeof *v);
+    if (rope) turn_stored(c, turned_v, step_cols(k, STEP_V));
+    Step key = rope ? STEP_K_ROT : STEP_K;
+    const Attempt right = {false, true, usual, key, v, ""}, wrong[] = {
+        {false, true, usual, key, turned_v, "V rotated: v is turned by RoPE too; it must never be turned"},
+        {false, true, usual, STEP_K, v, "keys unrotated: they are read from the cache as they were before RoPE"},
+        {true, true, usual, key, v, "GQA mapping: query head h reads KV head h % n_kv_heads; it must be h / (n_heads / n_kv_heads)"},
+        {false, false, usual, key, v, "causal mask: tokens see what comes after them"},
+        {false, true, 1, key, v, "score scale: the scores are not divided by sqrt(head_dim)"},
+        {false, true, 1 / sqrt((double)k->dim / k->n_heads), key, v, "score scale: the scores are divided by sqrt(dim / n_heads), head_dim differs from it"},
+        {false, true, usual * usual, key, v, "score scale: the scores are divided by head_dim, not by its square root"},
     };
-    float *x = c->scratch;
-    attend(c, layer, false, true, usual, x);
-    bool reference_is_usual = fits(x, ref, n);
-    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        attend(c, layer, tries[i].interleaved, tries[i].causal, tries[i].factor, x);
-        if (!reference_is_usual && fits(x, ref, n)) return say(c, "in the reference: %s", tries[i].what);
-        if (reference_is_usual && fits(x, ours, n)) return say(c, "here: %s", tries[i].what);
+    const Mat *wo = &c->m->weights.layers[layer].wo;
+    attend(c, layer, &right, wo, x);
+    bool reference_is_usual = fits(x, ref, n), said = false;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong && !said; i++) {
+        attend(c, layer, &wrong[i], wo, x);
+        said = fits(x, reference_is_usual ? ours : ref, n) && say(c, "%s: %s", reference_is_usual ? "here" : "in the reference", wrong[i].what);
     }
+    Mat other = bytes_transposed(&wo, 1);
+    if (other.data && !said && !reference_is_usual) {
+        attend(c, layer, &right, &other, x);
+        said = fits(x, ref, n) && say(c, NOT_TRANSPOSED, "wo");
+    }
+    free((void *)(uintptr_t)other.data);
+    free(turned_v);
+    if (said) return true;
     if (reference_is_usual) return say(c, "attention: the weights here, given the reference's q, k and v, make its output; this run did not");
     return say(c, "wo: q, k and v are the reference's, the output is not: other weights, or its columns in another order");
 }
@@ -583,12 +663,12 @@ static bool explain_ffn(Case *c, int layer) {
     float *gate = malloc(hidden * sizeof *gate), *up = malloc(hidden * sizeof *up), *h = malloc(hidden * sizeof *h);
     bool said = false;
     for (int which = 0; gate && up && h && which < 3 && !said; which++) {
-        multiply(gate, which == 1 ? &l->w_up : &l->w_gate, in, c->ref->n);
-        multiply(up, which == 1 ? &l->w_gate : &l->w_up, in, c->ref->n);
+        multiply(gate, which == 1 ? &l->w_up : &l->w_gate, NULL, in, c->ref->n);
+        multiply(up, which == 1 ? &l->w_gate : &l->w_up, NULL, in, c->ref->n);
         memcpy(h, gate, hidden * sizeof *h);
         if (which == 2) gelu(h, hidden);
         for (size_t i = 0; i < hidden; i++) up[i] *= which == 2 ? h[i] : (float)((double)gate[i] / (1 + exp(-(double)gate[i])));
-        multiply(c->scratch, &l->w_down, up, c->ref->n);
+        multiply(c->scratch, &l->w_down, NULL, up, c->ref->n);
         if (!fits(c->scratch, ref, n)) continue;
         said = which == 0   ? say(c, "FFN: the weights here, given the reference's input, make its output; this run did not")
                : which == 1 ? say(c, "FFN: w_gate and w_up are exchanged")
@@ -605,9 +685,9 @@ static bool explain_logits(Case *c) {
     const float *in = of(c->ref, 0, STEP_FINAL_NORM), *ref = of(c->ref, 0, STEP_LOGITS);
     size_t n = size_of(c, STEP_LOGITS);
     if (!in) return say(c, "logits: the reference holds nothing but logits; write it without --logits-only to find the cause");
-    multiply(c->scratch, &w->lm_head, in, c->ref->n);
+    multiply(c->scratch, &w->lm_head, NULL, in, c->ref->n);
     if (fits(c->scratch, ref, n)) return say(c, "logits: the head here, given the reference's final_norm, makes its logits; this run did not");
-    multiply(c->scratch, &w->tok_emb, in, c->ref->n);
+    multiply(c->scratch, &w->tok_emb, NULL, in, c->ref->n);
     if (fits(c->scratch, ref, n)) return say(c, "lm_head: the reference's head is the token embedding (tied), here it has its own weights");
     return say(c, "lm_head: its input is the reference's, the logits are not: other weights");
 }

@@ -23,6 +23,7 @@ typedef enum {
 /* Trace - the intermediates of one text. */
 typedef struct {
     int n;           /* tokens */
+    int n_prefill;   /* of them in one batch; the rest one at a time */
     int n_slots;     /* 3 + 10 * n_layers */
     int n_layers;
     int *tokens;     /* [n] */
@@ -35,7 +36,9 @@ void trace_close(Trace *t);
 
 /* trace_read - the reference file, every shape checked against the model. */
 int trace_read(Trace *t, const char *path, const Config *c, Error *e);
-/* trace_run - runs the model over `tokens` [n], as one batch, f32 KV cache. */
+/* trace_run - runs the model over `tokens` [n]: a prefill, then the last ones as decode does, so that both are seen.
+ * f32 KV cache. */
+enum { VERIFY_DECODED = 4 };
 int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads, Error *e);
 
 typedef struct {

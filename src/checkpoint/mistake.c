@@ -1,0 +1,111 @@
+#include "checkpoint/mistake.h"
+
+#include <string.h>
+
+#include "checkpoint/formats.h"
+
+const MistakeInfo mistakes[MISTAKE_COUNT] = {
+    [MISTAKE_WRONG_PAIRING] = {"wrong-pairing", "RoPE pairs the features the other way than the weights were trained with"},
+    [MISTAKE_V_ROTATED] = {"v-rotated", "RoPE turns v too"},
+    [MISTAKE_ROPE_LAYER0] = {"rope-layer0", "RoPE in layer 0 only, as if it were a position embedding"},
+    [MISTAKE_KEYS_UNROTATED] = {"keys-unrotated", "keys go into the cache before RoPE turns them"},
+    [MISTAKE_DECODE_OFF_BY_ONE] = {"decode-off-by-one", "a token that is decoded gets the position before its own"},
+    [MISTAKE_K_PERMUTED] = {"k-permuted", "the rows of wk are reordered as n_heads heads, not n_kv_heads (GQA)"},
+    [MISTAKE_CONV1D] = {"conv1d", "GPT-2's Conv1D matrices are read as they lie, not transposed"},
+    [MISTAKE_WPE_PAST_END] = {"wpe-past-end", "positions past the learned table take its last row (needs -c)"},
+};
+
+/* A matrix in f32 of its own; its rows are the caller's to fill. */
+static float *own(Checkpoint *ck, Mat *m, Error *e) {
+    float *data = checkpoint_alloc(ck, (size_t)m->rows * (size_t)m->cols, sizeof *data, e);
+    if (data)
+        *m = (Mat){.dtype = DTYPE_F32, .rows = m->rows, .cols = m->cols,
+                   .stride_bytes = (size_t)m->cols * sizeof *data, .data = data};
+    return data;
+}
+
+/* Row r of a matrix that was reordered from half-split to adjacent pairs, as blocks of d rows, was this row before;
+ * and the other way round. */
+static int half_row(int r, int d) { return r / d * d + r % d % 2 * (d / 2) + r % d / 2; }
+static int pairs_row(int r, int d) { return r / d * d + r % d % (d / 2) * 2 + r % d / (d / 2); }
+
+/* A converter that reorders q as n_heads heads, and k as n_heads too: right for multi-head attention only. */
+static int permute_k(Checkpoint *ck, const Config *c, Layer *l, Error *e) {
+    int rows = l->wk.rows, d = c->head_dim, block = rows / c->n_heads;
+    Mat wk = l->wk;
+    const float *bk = l->bk;
+    float *data = own(ck, &l->wk, e), *bias = bk ? checkpoint_alloc(ck, (size_t)rows, sizeof *bias, e) : NULL;
+    if (!data || (bk && !bias)) return -1;
+    for (int r = 0; r < rows; r++) {
+        int from = c->rope.pairing == ROPE_PAIRS ? pairs_row(half_row(r, block), d) : half_row(pairs_row(r, d), block);
+        mat_dequantize_row(data + (size_t)r * (size_t)wk.cols, &wk, from);
+        if (bk) bias[r] = bk[from];
+    }
+    if (bk) l->bk = bias;
+    return 0;
+}
+
+/* Conv1D keeps [in, out]. Here those bytes are taken for [out, in], of the n matrices that are one in the file. */
+static int keep_conv1d(Checkpoint *ck, Mat *const *parts, int n, Error *e) {
+    size_t in = (size_t)parts[0]->cols, out = 0, row = 0;
+    for (int i = 0; i < n; i++) out += (size_t)parts[i]->rows;
+    float *file = checkpoint_alloc(ck, in * out, sizeof *file, e), *right = checkpoint_alloc(ck, in, sizeof *right, e);
+    if (!file || !right) return -1;
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < parts[i]->rows; r++, row++) {
+            mat_dequantize_row(right, parts[i], r);
+            for (size_t j = 0; j < in; j++) file[j * out + row] = right[j];
+        }
+    for (int i = 0; i < n; file += (size_t)parts[i++]->rows * in)
+        *parts[i] = (Mat){.dtype = DTYPE_F32, .rows = parts[i]->rows, .cols = (int)in,
+                          .stride_bytes = in * sizeof *file, .data = file};
+    return 0;
+}
+
+/* A table of n_ctx rows, the last one again and again. */
+static int stretch_positions(Checkpoint *ck, Config *c, Mat *table, int n_ctx, Error *e) {
+    Mat short_one = *table;
+    table->rows = n_ctx;
+    float *data = own(ck, table, e);
+    if (!data) return -1;
+    for (int r = 0; r < n_ctx; r++)
+        mat_dequantize_row(data + (size_t)r * (size_t)table->cols, &short_one, r < c->n_ctx ? r : c->n_ctx - 1);
+    c->n_ctx = n_ctx;
+    return 0;
+}
+
+int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_ctx, Error *e) {
+    const char *name = mistakes[mistake].name;
+    bool gpt2_file = strcmp(ck->arch, "gpt2") == 0 && ck->format != FORMAT_GGUF;
+    bool rope = mistake <= MISTAKE_KEYS_UNROTATED || mistake == MISTAKE_WRONG_PAIRING || mistake == MISTAKE_K_PERMUTED;
+    if (mistake == MISTAKE_NONE) return 0;
+    if (rope && c->pos != POS_ROPE)
+        return fail(e, "%s: --break %s: expected a model with RoPE, found one with learned positions", ck->path, name);
+    if (mistake == MISTAKE_ROPE_LAYER0 && c->n_layers == 1)
+        return fail(e, "%s: --break %s: expected more than one layer, found one", ck->path, name);
+    if (mistake == MISTAKE_K_PERMUTED && c->n_kv_heads == c->n_heads)
+        return fail(e, "%s: --break %s: expected fewer KV heads than heads, found %d of each", ck->path, name, c->n_heads);
+    if (mistake == MISTAKE_K_PERMUTED && c->n_kv_heads * c->head_dim % (2 * c->n_heads))
+        return fail(e, "%s: --break %s: expected an even number of rows of wk for each of %d heads, found %d rows",
+                    ck->path, name, c->n_heads, c->n_kv_heads * c->head_dim);
+    if (mistake == MISTAKE_CONV1D && !gpt2_file)
+        return fail(e, "%s: --break %s: expected a GPT-2 as Hugging Face writes it, found %s", ck->path, name,
+                    strcmp(ck->arch, "gpt2") ? ck->arch : "a GGUF, whose matrices are transposed already");
+    if (mistake == MISTAKE_WPE_PAST_END && (c->pos != POS_LEARNED || n_ctx <= c->n_ctx)) {
+        if (c->pos != POS_LEARNED)
+            return fail(e, "%s: --break %s: expected a model with learned positions, found RoPE", ck->path, name);
+        return fail(e, "%s: --break %s: expected -c above the model's %d positions, found %d", ck->path, name, c->n_ctx,
+                    n_ctx ? n_ctx : c->n_ctx);
+    }
+    c->mistake = mistake;
+    if (mistake == MISTAKE_WRONG_PAIRING) c->rope.pairing = c->rope.pairing == ROPE_HALF ? ROPE_PAIRS : ROPE_HALF;
+    if (mistake == MISTAKE_WPE_PAST_END) return stretch_positions(ck, c, &w->pos_emb, n_ctx, e);
+    for (Layer *l = w->layers; l < w->layers + c->n_layers; l++) {
+        if (mistake == MISTAKE_K_PERMUTED && permute_k(ck, c, l, e)) return -1;
+        if (mistake == MISTAKE_CONV1D &&
+            (keep_conv1d(ck, (Mat *[]){&l->wq, &l->wk, &l->wv}, 3, e) || keep_conv1d(ck, (Mat *[]){&l->wo}, 1, e) ||
+             keep_conv1d(ck, (Mat *[]){&l->w_up}, 1, e) || keep_conv1d(ck, (Mat *[]){&l->w_down}, 1, e)))
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,93 @@
+#!/bin/sh
+# The trained rungs of weights/ as they are run: their loss is PyTorch's, decoding predicts as the prefill does, each
+# mistake of --break costs loss, and learned positions end with a clear line.
+cd "$(dirname "$0")/.." || exit 1
+RUN=${RUN:-./run}
+W=weights
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+text=../shared/data/tinyshakespeare.txt
+
+ok() { echo "ok $1"; }
+bad() { echo "not ok $1: $2"; }
+
+# bits MODEL ARGS... - bits per byte of the model's own text
+bits() {
+    model=$1
+    shift
+    "$RUN" "$model" -m perplexity -f "$dir/text" --json --quiet -j 1 "$@" 2>"$dir/err" | sed -n 's/.*"bits_per_byte": \([0-9.]*\).*/\1/p'
+}
+# holds NAME EXPRESSION - of awk
+holds() { if awk "BEGIN { exit !($2) }"; then ok "$1"; else bad "$1" "$2 $(cat "$dir/err")"; fi; }
+
+for seed in 1 2 3 4; do "$RUN" $W/rung4 -t 0.7 -s $seed -n 160 --quiet; done >"$dir/text"
+size=$(wc -c <"$dir/text")
+[ "$size" -gt 500 ] || bad "text of rung 4" "$size bytes"
+sound4=$(bits $W/rung4) sound0=$(bits $W/rung0 -c 64)
+holds "loss of rung 4 on its own text" "0.2 < ${sound4:-0} && ${sound4:-9} < 2.5"
+for m in "$W/rung4" "$W/rung0" "$W/shakespeare.gguf"; do
+    a=$(bits "$m" --kv-type f32) b=$(bits "$m" --kv-type f32 --decode)
+    holds "decode predicts as the prefill does, $m" "0 < ${a:-0} && ${a:-9} - ${b:-0} < 0.001 && ${b:-9} - ${a:-0} < 0.001"
+done
+
+# A mistake costs at least 0.1 bits a byte; one position less in decode shows where the prompt is short.
+for mistake in wrong-pairing v-rotated rope-layer0 keys-unrotated k-permuted; do
+    for m in "$W/rung4" "$W/shakespeare.gguf"; do
+        sound=$(bits "$m") broken=$(bits "$m" --break $mistake)
+        holds "--break $mistake costs loss, $m" "${broken:-0} - ${sound:-9} > 0.1"
+    done
+done
+broken=$(bits $W/rung0 -c 64 --break conv1d)
+holds "--break conv1d costs loss" "${broken:-0} - ${sound0:-9} > 0.1"
+sound=$(bits $W/rung4 -c 8 --decode) broken=$(bits $W/rung4 -c 8 --decode --break decode-off-by-one)
+holds "--break decode-off-by-one costs loss in decode" "${broken:-0} - ${sound:-9} > 0.01"
+same=$(bits $W/rung4 -c 8 --break decode-off-by-one) sound=$(bits $W/rung4 -c 8)
+holds "and none in prefill" "${same:-0} == ${sound:-1}"
+sound=$(bits $W/rung0 -c 256) broken=$(bits $W/rung0 -c 512 --break wpe-past-end)
+holds "--break wpe-past-end runs past the table and costs loss" "${broken:-0} - ${sound:-9} > 0.02"
+
+# Without it, the end of the table is said.
+line=$("$RUN" $W/rung0 -m perplexity -f "$dir/text" -c 512 2>&1)
+if [ $? -eq 1 ] && [ "$line" = "run: $W/rung0: context: expected at most 256 (learned positions end there), found 512" ]; then ok "learned positions end"
+else bad "learned positions end" "$line"; fi
+line=$("$RUN" $W/rung4 -m perplexity -f "$dir/text" --break conv1d 2>&1)
+if [ $? -eq 1 ] && [ "$(echo "$line" | wc -l)" -eq 1 ]; then ok "a mistake that the model cannot have is refused"
+else bad "a mistake that the model cannot have is refused" "$line"; fi
+
+# PyTorch's loss: of the first 4,096 tokens as the training logged it last, for each rung; of the whole split, where
+# the program is fast.
+cat >"$dir/pytorch.py" <<'EOF'
+import csv, json, math, pathlib, subprocess, sys
+run, text, tmp = sys.argv[1], pathlib.Path(sys.argv[2]).read_bytes(), pathlib.Path(sys.argv[3])
+val = text[int(0.9 * len(text)):]
+(tmp / "val").write_bytes(val)
+
+def call(*args):
+    return json.loads(subprocess.run([run, *args, "-j", "1", "--json", "--quiet"], stdout=subprocess.PIPE, check=True).stdout)
+
+def check(name, want, bits):
+    good = abs(bits - want) < 1e-3
+    print(f"ok PyTorch's loss, {name}" if good else f"not ok PyTorch's loss, {name}: expected {want}, found {bits}")
+
+LIMIT = 4096
+for rung in ("rung0", "rung1", "rung2", "rung3", "rung4"):
+    model = f"weights/{rung}"
+    if not pathlib.Path(model).exists():
+        print(f"skip PyTorch's loss, {rung}: it is not there")
+        continue
+    tokens = call(model, "-m", "tokenize", "-f", str(tmp / "val"))
+    part = "".join(tokens["pieces"][1:LIMIT + 1]).replace("\u2581", " ").replace("<0x0A>", "\n")
+    (tmp / "part").write_text(part)
+    got = call(model, "-m", "perplexity", "-f", str(tmp / "part"), "--kv-type", "f32")
+    assert got["tokens"] == LIMIT, got
+    with open(f"weights/losses/{rung}.csv", newline="") as f:
+        want = float(list(csv.DictReader(f))[-1]["val_bits_per_byte"])
+    check(rung, want, got["nll"] / math.log(2) / (len(val) * LIMIT / (len(tokens["ids"]) - 1)))
+if "release" in run:
+    runs = json.loads(pathlib.Path("weights/losses/runs.json").read_text())
+    for model, want in (("weights/rung4", runs["rung4"]["val_bits_per_byte"]),
+                        ("weights/shakespeare.gguf", runs["default"]["q8_0_val_bits_per_byte"])):
+        check(f"{model}, the whole split", want, call(model, "-m", "perplexity", "-f", str(tmp / "val"))["bits_per_byte"])
+EOF
+if [ -r $text ]; then python3 "$dir/pytorch.py" "$RUN" $text "$dir" 2>"$dir/err" || bad "PyTorch's loss" "$(tail -n 1 "$dir/err")"
+else echo "skip PyTorch's loss: no $text"; fi
