@@ -10,20 +10,31 @@
 
 #define VERSION "1.0"
 
-/* Ctrl-C: the mode ends at the next token; a second one ends at once. */
+/* Ctrl-C: the mode ends at the next token or row; a second one ends at once. */
 static void on_interrupt(int number) {
     (void)number;
-    if (interrupted) _exit(130);
+    if (interrupted) {
+        convert_remove(unfinished);
+        _exit(130);
+    }
     interrupted = 1;
 }
 
-/* A mapped file that shrinks under us cannot be read any more; nothing can be cleaned up here. */
+/* A mapped file that shrinks under us cannot be read any more. */
 static void on_bus_error(int number) {
     static const char text[] = "run: model file: expected it to keep its size, found it changed while in use\n";
     (void)number;
     ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
     (void)ignored;
+    convert_remove(unfinished);
     _exit(1);
+}
+
+/* What would end the program anyway must not leave half a file. */
+static void on_end(int number) {
+    convert_remove(unfinished);
+    signal(number, SIG_DFL);
+    raise(number);
 }
 
 static void on_signal(int number, void (*handler)(int)) {
@@ -37,6 +48,9 @@ int main(int argc, char **argv) {
     Error e = {0};
     on_signal(SIGINT, on_interrupt);
     on_signal(SIGBUS, on_bus_error);
+    on_signal(SIGTERM, on_end);
+    if (signal(SIGHUP, SIG_IGN) != SIG_IGN) on_signal(SIGHUP, on_end); /* nohup stays in force */
+    on_signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
     int code;
     if (options_parse(&o, argc, argv, &e)) {
         code = 2;

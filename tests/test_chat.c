@@ -45,17 +45,23 @@ static void test_detect(void **state) {
     }
 }
 
+static char *default_system(const char *jinja) {
+    char *text;
+    Error e = {""};
+    assert_int_equal(chat_default_system(&text, chat_template_find("chatml"), jinja, &e), 0);
+    return text;
+}
+
 static void test_default_system(void **state) {
     (void)state;
-    char *s = chat_default_system(chat_template_find("chatml"), smollm2);
+    char *s = default_system(smollm2);
     assert_string_equal(s, "You are a helpful AI assistant named SmolLM, trained by Hugging Face");
     free(s);
     /* a literal that is cut by a quote is computed; the one after it is the default, its newline escaped */
-    s = chat_default_system(chat_template_find("chatml"),
-                            "{{- '<|im_start|>system\\n' }}{{ x }}{{ '<|im_end|>' }} {{- '<|im_start|>system\\nBe\\nkind.<|im_end|>\\n' }}");
+    s = default_system("{{- '<|im_start|>system\\n' }}{{ x }}{{ '<|im_end|>' }} {{- '<|im_start|>system\\nBe\\nkind.<|im_end|>\\n' }}");
     assert_string_equal(s, "Be\nkind.");
     free(s);
-    assert_null(chat_default_system(chat_template_find("chatml"), "{{ '<|im_start|>' + message['role'] }}"));
+    assert_null(default_system("{{ '<|im_start|>' + message['role'] }}"));
 }
 
 static char *render(const char *name, const Message *m, int n) {
@@ -121,7 +127,7 @@ static void test_case_bank(void **state) {
     cJSON_ArrayForEach(c, cJSON_GetObjectItem(bank, "chat")) {
         Message m[8];
         int n = 0, n_ids, *ids;
-        char *system = chat_default_system(chatml, smollm2);
+        char *system = default_system(smollm2);
         const cJSON *messages = cJSON_GetObjectItem(c, "messages");
         const char *first = cJSON_GetObjectItem(cJSON_GetArrayItem(messages, 0), "role")->valuestring;
         if (strcmp(first, "system") != 0) m[n++] = (Message){ROLE_SYSTEM, system, strlen(system)};

@@ -64,3 +64,30 @@ if [ -c /dev/full ]; then # a full disk: the file-size limit stands in for it
     if [ $? -eq 1 ] && grep -q '^run: ' "$dir/err" && ! ls "$dir"/no* >/dev/null 2>&1; then ok "full disk"
     else bad "full disk" "$(cat "$dir/err") $(ls "$dir")"; fi
 fi
+# A signal in the middle: nothing stays behind. The program is hit as soon as its temporary name is there, and now
+# and then has renamed it before the signal comes: then it is tried again.
+cat >"$dir/interrupt.py" <<'P'
+import os, signal, subprocess, sys, time
+run, model, out, name = sys.argv[1:]
+signals = [getattr(signal, s) for s in name.split(",")]
+for attempt in range(50):
+    p = subprocess.Popen([run, model, "-m", "convert", "-o", out, "--type", "f32", "--quiet"], stderr=subprocess.PIPE)
+    while p.poll() is None and not any(n.endswith(".part") for n in os.listdir(os.path.dirname(out))): pass
+    for s in signals: p.send_signal(s)
+    err = p.communicate()[1].decode()
+    left = [n for n in os.listdir(os.path.dirname(out)) if n.endswith(".part")]
+    assert not left, left
+    if os.path.exists(out):
+        subprocess.run(["rm", "-r", out], check=True)
+        continue
+    assert p.returncode == (130 if signals[0] == signal.SIGINT else -signals[0]) and err == "", (p.returncode, err)
+    sys.exit(0)
+sys.exit("never in time")
+P
+mkdir "$dir/signal"
+for signals in SIGINT SIGINT,SIGINT SIGTERM; do
+    for target in no.gguf no.bin nodir; do
+        if python3 "$dir/interrupt.py" "$RUN" weights/shakespeare.gguf "$dir/signal/$target" $signals 2>"$dir/py"; then ok "$signals while writing $target"
+        else bad "$signals while writing $target" "$(tail -n 1 "$dir/py")"; fi
+    done
+done

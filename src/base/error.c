@@ -1,7 +1,9 @@
 #include "error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 int fail(Error *e, const char *format, ...) {
     if (!e || e->text[0]) return -1;
@@ -13,3 +15,5 @@ int fail(Error *e, const char *format, ...) {
         if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
     return -1;
 }
+
+bool error_is_memory(const Error *e) { return strstr(e->text, ": memory: ") || strstr(e->text, strerror(ENOMEM)); }

@@ -1,8 +1,9 @@
 #include "checkpoint/convert.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,11 @@ typedef struct {
     const char *path;
     float *row, *sum; /* [widest] */
     unsigned char *packed;
+    const volatile sig_atomic_t *stop;
     Error *e;
 } Writer;
+
+static bool stopped(const Writer *w) { return w->stop && *w->stop; }
 
 static bool is_vector(Field f) {
     int rows, cols;
@@ -180,6 +184,7 @@ static int write_tensor(Writer *w, Field f, int layer, DType type) {
     field_shape(&rows, &cols, f, &w->config);
     size_t bytes = dtype_row_bytes(type, (size_t)cols);
     for (int r = 0; r < rows; r++) {
+        if (stopped(w)) return -1;
         if (!is_vector(f) && type == m.dtype && !reordered(w, f) && !pooled(w, f)) {
             write_bytes(w, (const char *)m.data + (size_t)r * m.stride_bytes, bytes); /* as it is */
             continue;
@@ -442,6 +447,7 @@ static int write_bin_list(Writer *w, const Field *list, int n, int group) {
             field_shape(&rows, &cols, list[i], &w->config);
             for (int pass = 0; pass < 2; pass++) {
                 for (int r = 0; r < rows; r++) {
+                    if (stopped(w)) return -1;
                     target_row(w, list[i], &m, r);
                     for (int c = 0; c < cols; c += group) {
                         float max = 0;
@@ -664,12 +670,14 @@ static int copy_body(Writer *w) {
     return 0;
 }
 
-/* The tokenizer's files of a Hugging Face directory go along. */
+/* What a directory may hold: the model, and the tokenizer's files of a Hugging Face directory, which go along. */
+static const char *const names[] = {
+    "config.json", "model.safetensors", "tokenizer.json",          "tokenizer.model",       "vocab.json",
+    "merges.txt",  "tokenizer_config.json", "special_tokens_map.json", "generation_config.json"};
+enum { N_NAMES = sizeof names / sizeof *names, FIRST_TOKENIZER_FILE = 2, AFTER_VOCABULARIES = 5 };
+
 static int copy_tokenizer(Writer *w, const char *from_dir, const char *to_dir, bool *carried) {
-    static const char *const names[] = {
-        "tokenizer.json", "tokenizer.model",         "tokenizer_config.json", "vocab.json",
-        "merges.txt",     "special_tokens_map.json", "generation_config.json"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (int i = FIRST_TOKENIZER_FILE; i < N_NAMES; i++) {
         char from[8192], to[8192];
         File file;
         snprintf(from, sizeof from, "%s/%s", from_dir, names[i]);
@@ -682,20 +690,18 @@ static int copy_tokenizer(Writer *w, const char *from_dir, const char *to_dir, b
         w->packed = packed;
         file_close(&file);
         if (status) return -1;
-        *carried |= i < 2 || i == 3;
+        *carried |= i < AFTER_VOCABULARIES;
     }
     return 0;
 }
 
-static void remove_directory(const char *path) {
-    DIR *d = opendir(path);
-    for (struct dirent *entry; d && (entry = readdir(d));) {
-        char file[8192];
-        snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-        unlink(file);
-    }
-    if (d) closedir(d);
-    rmdir(path);
+void convert_remove(const char *temporary) {
+    if (!*temporary || unlink(temporary) == 0) return;
+    int directory = open(temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return;
+    for (int i = 0; i < N_NAMES; i++) unlinkat(directory, names[i], 0);
+    close(directory);
+    rmdir(temporary);
 }
 
 static int write_directory(Writer *w, const char *temporary, bool *carried) {
@@ -710,6 +716,14 @@ static int write_directory(Writer *w, const char *temporary, bool *carried) {
     if (!status && w->ck->format == FORMAT_HF_DIR)
         status = copy_tokenizer(w, w->ck->path, temporary, carried);
     return status;
+}
+
+/* A signal handler may look at any time, and half of the name is that of another file: its first byte comes last. */
+static void publish(char *to, const char *name) {
+    if (!to) return;
+    memcpy(to + 1, name + 1, strlen(name));
+    atomic_signal_fence(memory_order_seq_cst);
+    to[0] = name[0];
 }
 
 static bool ends_with(const char *s, const char *end) {
@@ -729,15 +743,15 @@ static int convert_named(Writer *w, const char *temporary, const char *output, b
 
 int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights *weights,
                        const ConvertOptions *o, bool *carried, Error *e) {
-    Writer w = {
-        .ck = ck, .config = *config, .source = config, .weights = weights, .type = o->type, .e = e};
+    Writer w = {.ck = ck, .config = *config, .source = config, .weights = weights, .type = o->type, .stop = o->stop,
+                .e = e};
     const char *output = o->output;
-    char temporary[4096];
+    char temporary[CONVERT_NAME];
     struct stat st;
     *carried = false;
     size_t length = strlen(output);
     while (length > 1 && output[length - 1] == '/') length--;
-    if (length == 0 || length > sizeof temporary - 32)
+    if (length == 0 || length > CONVERT_NAME - 32)
         return fail(e, "--output: expected a name, found %zu bytes", length);
     bool single = ends_with(output, ".gguf") || ends_with(output, ".bin");
     if (!single && stat(output, &st) == 0 && rmdir(output))
@@ -772,17 +786,16 @@ int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights
     w.sum = malloc(widest * sizeof(float));
     w.packed = malloc(widest * sizeof(float) + 64);
     snprintf(temporary, sizeof temporary, "%.*s.%ld.part", (int)length, output, (long)getpid());
+    publish(o->temporary, temporary);
     int status = w.row && w.sum && w.packed
                      ? convert_named(&w, temporary, output, carried)
                      : fail(e, "%s: memory: expected some, found none", output);
-    char final[4096];
+    char final[CONVERT_NAME];
     snprintf(final, sizeof final, "%.*s", (int)length, output);
     if (!status && rename(temporary, final))
         status = fail(e, "%s: file: expected to rename it, found %s", output, strerror(errno));
-    if (status) {
-        if (single) unlink(temporary);
-        else remove_directory(temporary);
-    }
+    if (status) convert_remove(temporary);
+    if (o->temporary) o->temporary[0] = 0;
     free(w.row);
     free(w.sum);
     free(w.packed);

@@ -60,28 +60,30 @@ const char *chat_template_names(char out[160]) {
     return out;
 }
 
-char *chat_default_system(const ChatTemplate *t, const char *jinja) {
+int chat_default_system(char **system, const ChatTemplate *t, const char *jinja, Error *e) {
     static const char open[] = "<|im_start|>system", close[] = "<|im_end|>";
-    if (strcmp(t->name, "chatml") != 0) return NULL;
+    *system = NULL;
+    if (strcmp(t->name, "chatml") != 0) return 0;
     for (const char *at = strstr(jinja, open); at; at = strstr(at, open)) {
         at += sizeof open - 1;
         if (*at == '\n') at++;
         else if (at[0] == '\\' && at[1] == 'n') at += 2;
         const char *end = strstr(at, close);
-        if (!end) return NULL;
+        if (!end) return 0;
         /* A quote in between ends the literal: what follows is computed, not a default. */
         if (end == at || memchr(at, '\'', (size_t)(end - at))) continue;
         char *text = malloc((size_t)(end - at) + 1), *to = text;
-        if (!text) return NULL;
+        if (!text) return fail(e, "chat: memory: expected some, found none");
         while (at < end) {
             bool newline = at[0] == '\\' && at[1] == 'n';
             *to++ = newline ? '\n' : *at;
             at += newline ? 2 : 1;
         }
         *to = 0;
-        return text;
+        *system = text;
+        return 0;
     }
-    return NULL;
+    return 0;
 }
 
 static int append(ChatText *c, const char *text, size_t n, unsigned char plain, Error *e) {

@@ -33,9 +33,9 @@ const ChatTemplate *chat_template_detect(const char *jinja);
 /* chat_template_names - "chatml, llama-2, ..." */
 const char *chat_template_names(char out[160]);
 
-/* chat_default_system - the system prompt that the Jinja text puts where the conversation has none; malloc'ed,
- * NULL when there is none. */
-char *chat_default_system(const ChatTemplate *t, const char *jinja);
+/* chat_default_system - the system prompt that the Jinja text puts where the conversation has none; *system is
+ * malloc'ed, NULL when there is none. */
+int chat_default_system(char **system, const ChatTemplate *t, const char *jinja, Error *e);
 
 /* ChatText - the rendered conversation. What a person wrote is marked, so that "<|im_end|>" in it stays text. */
 typedef struct {

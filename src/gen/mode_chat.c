@@ -1,4 +1,5 @@
 /* chat - a conversation on a terminal, or one user message a line from standard input. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,22 +10,22 @@
 #include "gen/generate.h"
 #include "gen/modes.h"
 
-/* The next user message without its newline, malloc'ed; NULL at the end of the input. */
-static char *read_message(bool terminal) {
+/* The next user message without its newline, malloc'ed; NULL at the end of the input and after Ctrl-C. */
+static int read_message(char **line, bool terminal, Error *e) {
+    *line = NULL;
     if (terminal) {
-        char *line = readline("> ");
-        if (line && *line) add_history(line);
-        return line;
+        *line = readline("> ");
+        if (*line && **line) add_history(*line);
+        return 0;
     }
-    char *line = NULL;
     size_t room = 0;
-    ssize_t n = getline(&line, &room, stdin);
-    if (n < 0) {
-        free(line);
-        return NULL;
-    }
-    if (n > 0 && line[n - 1] == '\n') line[n - 1] = 0;
-    return line;
+    ssize_t n = getline(line, &room, stdin);
+    if (n > 0 && (*line)[n - 1] == '\n') (*line)[n - 1] = 0;
+    if (n >= 0) return 0;
+    int why = errno;
+    free(*line);
+    *line = NULL;
+    return feof(stdin) || interrupted ? 0 : fail(e, "standard input: expected a line, found %s", strerror(why));
 }
 
 static int choose_template(const ChatTemplate **t, const Options *o, const Session *s, Error *e) {
@@ -121,13 +122,19 @@ int mode_chat(const Options *o, FILE *out, Error *e) {
     int end = tokenizer_find(s.tokenizer, t->end);
     if (end >= 0) session_add_eos(&s, &end, 1);
     const char *jinja = tokenizer_chat_template(s.tokenizer);
-    char *system = o->system ? strdup(o->system) : jinja ? chat_default_system(t, jinja) : NULL;
+    char *system = NULL;
+    if (o->system && !(system = strdup(o->system))) {
+        fail(e, "chat: memory: expected some, found none");
+        goto done;
+    }
+    if (!o->system && jinja && chat_default_system(&system, t, jinja, e)) goto done;
     if (system && history_add(&h, ROLE_SYSTEM, system, strlen(system), e)) goto done;
     if ((o->prompt || o->prompt_file) && options_text(o, &first, &size, e)) goto done;
     if (session_state(&s, o, 0, e) || generator_init(&g, o, &s, e)) goto done;
     bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     while (status == 0 && !interrupted) {
-        char *text = first ? first : read_message(terminal);
+        char *text = first;
+        if (!text && read_message(&text, terminal, e)) goto done;
         if (!text) break;
         size_t n = first ? size : strlen(text);
         first = NULL;

@@ -1,12 +1,12 @@
 #include <string.h>
 
-#include "checkpoint/convert.h"
 #include "gen/modes.h"
 #include "gen/session.h"
 
 int mode_convert(const Options *o, FILE *out, Error *e) {
     Session s;
-    ConvertOptions options = {.output = o->output, .type = -1, .kv_heads = o->kv_heads};
+    ConvertOptions options = {.output = o->output, .type = -1, .kv_heads = o->kv_heads, .stop = &interrupted,
+                              .temporary = unfinished};
     if (!o->output) {
         fail(e, "--output: expected the name of the file to write, found none");
         return 2;
@@ -26,5 +26,9 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
                 carried ? ", tokenizer included" : " (give the tokenizer with -z)");
     (void)out;
     session_close(&s);
+    if (status && interrupted) {
+        e->text[0] = 0; /* a write that the signal cut short is no failure */
+        return 130;
+    }
     return status ? 1 : 0;
 }

@@ -19,15 +19,15 @@ int mode_info(const Options *o, FILE *out, Error *e) {
     for (size_t i = 0; i < ck->n_tensors; i++) counts[ck->tensors[i].mat.dtype]++;
     const char *format = checkpoint_format_name(ck->format);
     if (o->json) {
-        fprintf(out,
-                "{\"format\": \"%s\", \"arch\": \"%s\", \"dim\": %d, \"hidden_dim\": %d, \"n_layers\": %d, "
-                "\"n_heads\": %d, \"n_kv_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d, \"n_ctx\": %d, "
-                "\"rope_theta\": %.9g, \"rope_scaling\": \"%s\", \"rope_pairing\": \"%s\", \"norm_eps\": %.9g, "
-                "\"tied\": %s, \"params\": %zu, \"weights_bytes\": %zu, \"kv_bytes_per_token\": %zu, "
-                "\"norm\": \"%s\", \"ffn\": \"%s\", \"positions\": \"%s\", \"dtypes\": {",
-                format, ck->arch, c->dim, c->hidden_dim, c->n_layers, c->n_heads, c->n_kv_heads, c->head_dim,
-                c->vocab_size, c->n_ctx, rope ? c->rope.theta : 0.0, scaling, pairing, (double)c->norm_eps,
-                c->tied ? "true" : "false", ck->params, ck->weights_bytes, kv,
+        fprintf(out, "{\"format\": \"%s\", \"arch\": \"%s\", \"dim\": %d, \"hidden_dim\": %d, \"n_layers\": %d, ", format,
+                ck->arch, c->dim, c->hidden_dim, c->n_layers);
+        fprintf(out, "\"n_heads\": %d, \"n_kv_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d, \"n_ctx\": %d, ", c->n_heads,
+                c->n_kv_heads, c->head_dim, c->vocab_size, c->n_ctx);
+        fprintf(out, "\"rope_theta\": %.9g, \"rope_scaling\": \"%s\", \"rope_pairing\": \"%s\", \"norm_eps\": %.9g, ",
+                rope ? c->rope.theta : 0.0, scaling, pairing, (double)c->norm_eps);
+        fprintf(out, "\"tied\": %s, \"params\": %zu, \"weights_bytes\": %zu, \"kv_bytes_per_token\": %zu, ",
+                c->tied ? "true" : "false", ck->params, ck->weights_bytes, kv);
+        fprintf(out, "\"norm\": \"%s\", \"ffn\": \"%s\", \"positions\": \"%s\", \"dtypes\": {",
                 c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", c->ffn == FFN_SWIGLU ? "swiglu" : "gelu",
                 rope ? "rope" : "learned");
         for (int t = 0, n = 0; t < DTYPE_COUNT; t++)

@@ -19,7 +19,7 @@ typedef struct {
     bool decode;       /* what is scored goes through the model one token at a time */
     double nll;        /* nats */
     long long scored;  /* tokens */
-    const volatile int *interrupted;
+    const volatile sig_atomic_t *interrupted;
     bool bad;          /* a logit was NaN or infinite */
 } Score;
 

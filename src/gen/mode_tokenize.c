@@ -53,9 +53,9 @@ static Tokenizer *open_any(const Options *o, Checkpoint *ck, Error *e) {
         if (ck->format == FORMAT_GGUF) return session_tokenizer(o, &ck->gguf, e);
         return ck->format == FORMAT_HF_DIR ? tokenizer_open(path, e) : session_tokenizer(o, NULL, e);
     }
-    Error ignored = {0};
-    Tokenizer *t = tokenizer_open(path, &ignored);
-    if (!t) *e = why_not;
+    Error neither = {0};
+    Tokenizer *t = tokenizer_open(path, &neither);
+    if (!t) *e = error_is_memory(&neither) ? neither : why_not;
     return t;
 }
 

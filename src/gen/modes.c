@@ -1,6 +1,7 @@
 #include "gen/modes.h"
 
-volatile int interrupted;
+volatile sig_atomic_t interrupted;
+char unfinished[CONVERT_NAME];
 
 const Mode modes[] = {
     {"generate", "continue a prompt (the default)", mode_generate},

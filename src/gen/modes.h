@@ -1,5 +1,8 @@
 /* modes - one function for each value of -m; see Mode in options.h. */
 #pragma once
+#include <signal.h>
+
+#include "checkpoint/convert.h"
 #include "gen/options.h"
 
 int mode_generate(const Options *o, FILE *out, Error *e);
@@ -14,5 +17,8 @@ int mode_verify(const Options *o, FILE *out, Error *e);
 int mode_probe(const Options *o, FILE *out, Error *e);
 int mode_convert(const Options *o, FILE *out, Error *e);
 
-/* interrupted - set by Ctrl-C. A mode that runs long looks at it and returns 130. */
-extern volatile int interrupted;
+/* What run.c's signal handlers share with the modes: the only globals that change.
+ *   interrupted  set by Ctrl-C. A mode that runs long looks at it and returns 130
+ *   unfinished   the temporary name of what convert is writing, "" otherwise: removed when a signal ends the program */
+extern volatile sig_atomic_t interrupted;
+extern char unfinished[CONVERT_NAME];

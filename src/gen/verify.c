@@ -203,16 +203,15 @@ static bool fits(const float *a, const float *b, size_t n) {
  * `rotary` of each are paired. to_half: (2i, 2i + 1) -> (i, i + rotary/2); else back. */
 static void reorder(float *x, int n, int cols, int n_heads, int rotary, bool to_half) {
     int d = cols / n_heads, half = rotary / 2;
-    float *head = malloc((size_t)d * sizeof *head);
-    for (int h = 0; head && h < n * n_heads; h++) {
+    float head[2 * ROPE_MAX_PAIRS];
+    for (int h = 0; h < n * n_heads; h++) {
         float *at = x + (size_t)h * (size_t)d;
-        memcpy(head, at, (size_t)d * sizeof *head);
+        memcpy(head, at, (size_t)rotary * sizeof *head);
         for (int i = 0; i < half; i++) {
             if (to_half) at[i] = head[2 * i], at[i + half] = head[2 * i + 1];
             else at[2 * i] = head[i], at[2 * i + 1] = head[i + half];
         }
     }
-    free(head);
 }
 
 /* ---- Likely causes -------------------------------------------------------------------------------- */
@@ -223,6 +222,7 @@ typedef struct {
     bool stored_in_pairs; /* the order that q really has here, whatever the config says */
     char *cause;          /* [400] */
     float *scratch;       /* [n, widest tensor] for a hypothesis */
+    bool no_memory;       /* a hypothesis could not be tried */
 } Case;
 
 static const float *of(const Trace *t, int layer, Step step) { return t->x[trace_slot(layer, step, t->n_layers)]; }
@@ -238,8 +238,9 @@ static bool __attribute__((format(printf, 2, 3))) say(Case *c, const char *forma
 }
 
 /* y[n, rows] = x[n, cols] W^T + bias, in double; bias may be NULL. */
-static void multiply(float *y, const Mat *w, const float *bias, const float *x, int n) {
+static void multiply(Case *c, float *y, const Mat *w, const float *bias, const float *x, int n) {
     float *row = malloc((size_t)w->cols * sizeof *row);
+    c->no_memory |= !row;
     for (int r = 0; row && r < w->rows; r++) {
         mat_dequantize_row(row, w, r);
         for (int t = 0; t < n; t++) {
@@ -255,12 +256,17 @@ static void multiply(float *y, const Mat *w, const float *bias, const float *x, 
 
 /* What the parts of one matrix [out, in] are when its bytes are [in, out], as GPT-2's Conv1D keeps them. The data is
  * malloc'ed; NULL: no memory. */
-static Mat bytes_transposed(const Mat *const *parts, int n) {
+static Mat bytes_transposed(Case *c, const Mat *const *parts, int n) {
     int in = parts[0]->cols, out = 0;
     for (int i = 0; i < n; i++) out += parts[i]->rows;
     size_t at = 0, row_bytes = (size_t)in * sizeof(float);
     float *data = malloc((size_t)out * row_bytes), *row = malloc(row_bytes);
-    for (int i = 0; data && row && i < n; i++)
+    if (!data || !row) {
+        c->no_memory = true;
+        free(data);
+        data = NULL;
+    }
+    for (int i = 0; data && i < n; i++)
         for (int r = 0; r < parts[i]->rows; r++) {
             mat_dequantize_row(row, parts[i], r);
             for (int j = 0; j < in; j++, at++) data[at % (size_t)out * (size_t)in + at / (size_t)out] = row[j];
@@ -448,10 +454,10 @@ static bool explain_projection(Case *c, int layer, Step step) {
     if (constant && n > 1) return say(c, "bias of %s: the difference is one and the same vector at every position: a bias is missing or not the reference's", matrix);
     const float *in = of(c->ref, layer, STEP_ATTN_NORM), *bias = step == STEP_Q ? l->bq : step == STEP_K ? l->bk : l->bv;
     if (!in) return say(c, "%s: other weights", matrix);
-    Mat all = bytes_transposed((const Mat *[]){&l->wq, &l->wk, &l->wv}, 3);
+    Mat all = bytes_transposed(c, (const Mat *[]){&l->wq, &l->wk, &l->wv}, 3);
     int first_row = step == STEP_Q ? 0 : step == STEP_K ? l->wq.rows : l->wq.rows + l->wk.rows;
     const Mat part = mat_rows(&all, first_row, cols);
-    if (all.data) multiply(c->scratch, &part, bias, in, n);
+    if (all.data) multiply(c, c->scratch, &part, bias, in, n);
     bool fitting = all.data && fits(c->scratch, ref, size);
     free((void *)(uintptr_t)all.data);
     if (fitting) return say(c, NOT_TRANSPOSED, "wq, wk and wv");
@@ -581,13 +587,14 @@ typedef struct {
 } Attempt;
 
 /* Attention in double from the reference's q_rot, k_rot, v, up to and including wo. */
-static void attend(const Case *c, int layer, const Attempt *a, const Mat *wo, float *out) {
+static void attend(Case *c, int layer, const Attempt *a, const Mat *wo, float *out) {
     const Config *k = &c->m->config;
     const Layer *l = &c->m->weights.layers[layer];
     int n = c->ref->n, d = k->head_dim, q_dim = k->n_heads * d, kv_dim = k->n_kv_heads * d;
     const float *q = of(c->ref, layer, k->pos == POS_ROPE ? STEP_Q_ROT : STEP_Q), *key = of(c->ref, layer, a->key);
     float *heads = calloc((size_t)n * (size_t)q_dim, sizeof *heads);
     double *p = calloc((size_t)n, sizeof *p);
+    c->no_memory |= !heads || !p;
     for (int t = 0; heads && p && t < n; t++) {
         for (int h = 0; h < k->n_heads; h++) {
             int g = a->interleaved ? h % k->n_kv_heads : h / (k->n_heads / k->n_kv_heads), end = a->causal ? t + 1 : n;
@@ -607,7 +614,7 @@ static void attend(const Case *c, int layer, const Attempt *a, const Mat *wo, fl
             }
         }
     }
-    if (heads) multiply(out, wo, l->bo, heads, n);
+    if (heads) multiply(c, out, wo, l->bo, heads, n);
     free(heads);
     free(p);
 }
@@ -622,7 +629,7 @@ static bool explain_attention(Case *c, int layer) {
     double usual = 1 / sqrt(k->head_dim);
     const float *v = of(c->ref, layer, STEP_V);
     float *x = c->scratch, *turned_v = malloc(size_of(c, STEP_V) * sizeof *v);
-    if (!turned_v) return say(c, "attention: no memory to look for the cause");
+    if (!turned_v) return c->no_memory = true;
     memcpy(turned_v, v, size_of(c, STEP_V) * sizeof *v);
     if (rope) turn_stored(c, turned_v, step_cols(k, STEP_V));
     Step key = rope ? STEP_K_ROT : STEP_K;
@@ -642,7 +649,7 @@ static bool explain_attention(Case *c, int layer) {
         attend(c, layer, &wrong[i], wo, x);
         said = fits(x, reference_is_usual ? ours : ref, n) && say(c, "%s: %s", reference_is_usual ? "here" : "in the reference", wrong[i].what);
     }
-    Mat other = bytes_transposed(&wo, 1);
+    Mat other = bytes_transposed(c, &wo, 1);
     if (other.data && !said && !reference_is_usual) {
         attend(c, layer, &right, &other, x);
         said = fits(x, ref, n) && say(c, NOT_TRANSPOSED, "wo");
@@ -662,13 +669,14 @@ static bool explain_ffn(Case *c, int layer) {
     if (!in || k->ffn != FFN_SWIGLU) return say(c, "FFN: other weights, biases or another activation");
     float *gate = malloc(hidden * sizeof *gate), *up = malloc(hidden * sizeof *up), *h = malloc(hidden * sizeof *h);
     bool said = false;
+    c->no_memory |= !gate || !up || !h;
     for (int which = 0; gate && up && h && which < 3 && !said; which++) {
-        multiply(gate, which == 1 ? &l->w_up : &l->w_gate, NULL, in, c->ref->n);
-        multiply(up, which == 1 ? &l->w_gate : &l->w_up, NULL, in, c->ref->n);
+        multiply(c, gate, which == 1 ? &l->w_up : &l->w_gate, NULL, in, c->ref->n);
+        multiply(c, up, which == 1 ? &l->w_gate : &l->w_up, NULL, in, c->ref->n);
         memcpy(h, gate, hidden * sizeof *h);
         if (which == 2) gelu(h, hidden);
         for (size_t i = 0; i < hidden; i++) up[i] *= which == 2 ? h[i] : (float)((double)gate[i] / (1 + exp(-(double)gate[i])));
-        multiply(c->scratch, &l->w_down, NULL, up, c->ref->n);
+        multiply(c, c->scratch, &l->w_down, NULL, up, c->ref->n);
         if (!fits(c->scratch, ref, n)) continue;
         said = which == 0   ? say(c, "FFN: the weights here, given the reference's input, make its output; this run did not")
                : which == 1 ? say(c, "FFN: w_gate and w_up are exchanged")
@@ -685,9 +693,9 @@ static bool explain_logits(Case *c) {
     const float *in = of(c->ref, 0, STEP_FINAL_NORM), *ref = of(c->ref, 0, STEP_LOGITS);
     size_t n = size_of(c, STEP_LOGITS);
     if (!in) return say(c, "logits: the reference holds nothing but logits; write it without --logits-only to find the cause");
-    multiply(c->scratch, &w->lm_head, NULL, in, c->ref->n);
+    multiply(c, c->scratch, &w->lm_head, NULL, in, c->ref->n);
     if (fits(c->scratch, ref, n)) return say(c, "logits: the head here, given the reference's final_norm, makes its logits; this run did not");
-    multiply(c->scratch, &w->tok_emb, NULL, in, c->ref->n);
+    multiply(c, c->scratch, &w->tok_emb, NULL, in, c->ref->n);
     if (fits(c->scratch, ref, n)) return say(c, "lm_head: the reference's head is the token embedding (tied), here it has its own weights");
     return say(c, "lm_head: its input is the reference's, the logits are not: other weights");
 }
@@ -769,7 +777,9 @@ int verify_compare(Verify *v, const Model *m, Trace *ours, const Trace *ref, Err
         v->n++;
     }
     free(k.scratch);
-    return 0;
+    if (!k.no_memory) return 0;
+    verify_close(v);
+    return fail(e, "verify: memory: expected some, found none");
 }
 
 void verify_close(Verify *v) {

@@ -1,5 +1,6 @@
 #include "io/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,12 @@ cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
         return NULL;
     }
     const char *end = NULL;
+    errno = 0; /* cJSON does not tell a lack of memory from a mistake; malloc does */
     cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
+    if (!root && errno == ENOMEM) {
+        fail(e, "%s: JSON: memory: expected some, found none", what);
+        return NULL;
+    }
     if (!root) {
         fail(e, "%s: JSON: expected a value, found an error at byte %zu of %zu", what,
              end ? (size_t)(end - text) : 0, size);

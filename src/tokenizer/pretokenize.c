@@ -86,6 +86,7 @@ int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, const char 
     if (!spelled) return fail(e, "%s: memory: expected some, found none", file);
     pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelled, n_spelled, PCRE2_UTF | PCRE2_UCP, &code, &where, NULL);
     free(spelled);
+    if (!compiled && code == PCRE2_ERROR_HEAP_FAILED) return fail(e, "%s: memory: expected some, found none", file);
     if (!compiled) {
         PCRE2_UCHAR why[128] = "";
         pcre2_get_error_message(code, why, sizeof why);

@@ -1,8 +1,10 @@
 #include "tokenizer/sentencepiece.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
+#include <new>
 #include <sentencepiece_processor.h>
 #include <string>
 #include <vector>
@@ -11,14 +13,40 @@ struct SpModel {
     sentencepiece::SentencePieceProcessor processor;
 };
 
+/* When memory runs out in the middle of the library's work, it does not always get as far as an exception: protobuf ends
+ * the program where a half-made message is destroyed. So some memory is kept back, and given to the library when
+ * there is no other; it comes to its end with that, and what it made is thrown away. */
+static thread_local void *kept_back;
+
+static void give_back() {
+    if (!kept_back) throw std::bad_alloc();
+    std::free(kept_back);
+    kept_back = nullptr;
+}
+
+struct Reserve {
+    explicit Reserve(size_t bytes) {
+        if (!(kept_back = std::malloc(bytes))) throw std::bad_alloc();
+        std::set_new_handler(give_back); /* does what new does without it where nothing is kept back */
+    }
+    ~Reserve() { std::free(kept_back); kept_back = nullptr; }
+    void check() const {
+        if (!kept_back) throw std::bad_alloc();
+    }
+};
+
 static void set_why(char why[SP_WHY], const char *text) { std::snprintf(why, SP_WHY, "%s", text); }
 
 extern "C" SpModel *sp_open(const void *data, size_t size, char why[SP_WHY]) {
     try {
+        Reserve reserve(16 * size + (1 << 20));
         auto m = std::make_unique<SpModel>();
         auto status = m->processor.LoadFromSerializedProto(absl::string_view(static_cast<const char *>(data), size));
+        reserve.check();
         if (status.ok()) return m.release();
         set_why(why, status.ToString().c_str());
+    } catch (const std::bad_alloc &) {
+        set_why(why, "memory: expected some, found none");
     } catch (const std::exception &e) {
         set_why(why, e.what());
     } catch (...) {
@@ -46,8 +74,10 @@ extern "C" int sp_eos(const SpModel *m) { return m->processor.eos_id(); }
 extern "C" bool sp_encode(const SpModel *m, const char *text, size_t n, bool (*push)(void *arg, int id), void *arg,
                           char why[SP_WHY]) {
     try {
+        Reserve reserve(64 * n + (1 << 16));
         std::vector<int> ids;
         auto status = m->processor.Encode(absl::string_view(text, n), &ids);
+        reserve.check();
         if (!status.ok()) {
             set_why(why, status.ToString().c_str());
             return false;
@@ -55,6 +85,8 @@ extern "C" bool sp_encode(const SpModel *m, const char *text, size_t n, bool (*p
         for (int id : ids)
             if (!push(arg, id)) return false;
         return true;
+    } catch (const std::bad_alloc &) {
+        set_why(why, "memory: expected some, found none");
     } catch (const std::exception &e) {
         set_why(why, e.what());
     } catch (...) {
