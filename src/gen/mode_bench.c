@@ -39,10 +39,14 @@ static void read_share(const Thread *t, void *arg) {
     Reading *r = arg;
     size_t from, to;
     team_share(t, r->n, 64, &from, &to);
-    uint64_t a = 0;
-#pragma omp simd reduction(^ : a)
-    for (size_t i = from; i < to; i++) a ^= r->data[i];
-    if (t->id < 64) r->sum[t->id] = a; /* the sum is used, so that the reading is done */
+    enum { LINE = 8, AHEAD = 512 }; /* asking 4 KiB ahead is what it takes to use the memory's whole rate */
+    uint64_t a[LINE] = {0};
+    for (size_t i = from; i < to; i += LINE) {
+        __builtin_prefetch(r->data + i + AHEAD);
+        for (int j = 0; j < LINE; j++) a[j] ^= r->data[i + (size_t)j];
+    }
+    for (int j = 1; j < LINE; j++) a[0] ^= a[j];
+    if (t->id < 64) r->sum[t->id] = a[0]; /* the sum is used, so that the reading is done */
 }
 
 /* The best of a few passes over memory larger than most caches, GB/s. */

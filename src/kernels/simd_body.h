@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))
+#define IN_MEMORY(x) __asm__("" : "+m"(x)) /* the compiler forgets what it knows of x */
 
 /* ---- Elementwise ------------------------------------------------------------------------------- */
 
@@ -190,8 +191,10 @@ INLINE int block_bytes(DType t) {
 INLINE __m256i block_ints(const uint8_t *block, DType t) {
     if (t == DTYPE_Q8_GROUP) return _mm256_loadu_si256((const __m256i *)(const void *)block);
     if (t == DTYPE_Q8_0) return _mm256_loadu_si256((const __m256i *)(const void *)(block + 2));
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(block + (t == DTYPE_Q4_0 ? 2 : 4)));
-    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(x, 4), x), _mm256_set1_epi8(15));
+    __m256i x = _mm256_broadcastsi128_si256(
+        _mm_loadu_si128((const __m128i *)(const void *)(block + (t == DTYPE_Q4_0 ? 2 : 4))));
+    x = _mm256_srlv_epi32(x, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
+    return _mm256_and_si256(x, _mm256_set1_epi8(15));
 }
 
 INLINE float group_scale(const Mat *w, int r, int b) {
@@ -201,36 +204,32 @@ INLINE float group_scale(const Mat *w, int r, int b) {
     return d;
 }
 
-/* Scales of the m <= 8 blocks from block b of row r; for Q4_1 the minima too. */
-INLINE __m256 block_scales(__m256 *min, const Mat *w, int r, int b, int m, DType t) {
-    const uint8_t *p = row_of(w, r) + (size_t)b * (size_t)block_bytes(t);
+INLINE int u32_at(const uint8_t *p) {
+    int32_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+/* Scales of the 8 blocks from block b of row r; for Q4_1, where each is followed by the block's minimum, those too. */
+INLINE __m256 block_scales(__m256 *min, const Mat *w, int r, int b, DType t) {
+    const int s = block_bytes(t);
+    const uint8_t *p = row_of(w, r) + (size_t)b * (size_t)s;
     if (t == DTYPE_Q8_GROUP) {
-        float d[8] = {0};
-        for (int i = 0; i < m; i++) d[i] = group_scale(w, r, b + i);
+        float d[8];
+        for (int i = 0; i < 8; i++) d[i] = group_scale(w, r, b + i);
         return _mm256_loadu_ps(d);
     }
-    uint16_t d[8] = {0}, low[8] = {0};
-    if (m == 8) {
-        const int s = block_bytes(t);
-        __m128i h = _mm_setr_epi16((short)u16_at(p), (short)u16_at(p + s), (short)u16_at(p + 2 * s),
-                                   (short)u16_at(p + 3 * s), (short)u16_at(p + 4 * s), (short)u16_at(p + 5 * s),
-                                   (short)u16_at(p + 6 * s), (short)u16_at(p + 7 * s));
-        if (t == DTYPE_Q4_1) {
-            const uint8_t *l = p + 2;
-            __m128i g = _mm_setr_epi16((short)u16_at(l), (short)u16_at(l + s), (short)u16_at(l + 2 * s),
-                                       (short)u16_at(l + 3 * s), (short)u16_at(l + 4 * s),
-                                       (short)u16_at(l + 5 * s), (short)u16_at(l + 6 * s),
-                                       (short)u16_at(l + 7 * s));
-            *min = _mm256_cvtph_ps(g);
-        }
-        return _mm256_cvtph_ps(h);
+    if (t == DTYPE_Q4_1) {
+        __m128i low = _mm_setr_epi32(u32_at(p), u32_at(p + s), u32_at(p + 2 * s), u32_at(p + 3 * s));
+        __m128i high = _mm_setr_epi32(u32_at(p + 4 * s), u32_at(p + 5 * s), u32_at(p + 6 * s), u32_at(p + 7 * s));
+        const __m128i half = _mm_set1_epi32(0xffff);
+        *min = _mm256_cvtph_ps(_mm_packus_epi32(_mm_srli_epi32(low, 16), _mm_srli_epi32(high, 16)));
+        return _mm256_cvtph_ps(_mm_packus_epi32(_mm_and_si128(low, half), _mm_and_si128(high, half)));
     }
-    for (int i = 0; i < m; i++) {
-        d[i] = u16_at(p + i * block_bytes(t));
-        if (t == DTYPE_Q4_1) low[i] = u16_at(p + i * block_bytes(t) + 2);
-    }
-    if (t == DTYPE_Q4_1) *min = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)low));
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)d));
+    return _mm256_cvtph_ps(_mm_setr_epi16((short)u16_at(p), (short)u16_at(p + s), (short)u16_at(p + 2 * s),
+                                          (short)u16_at(p + 3 * s), (short)u16_at(p + 4 * s),
+                                          (short)u16_at(p + 5 * s), (short)u16_at(p + 6 * s),
+                                          (short)u16_at(p + 7 * s)));
 }
 
 /* 8 values of an unquantized type as f32. */
@@ -257,79 +256,126 @@ INLINE float sum8(__m256 x) {
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
-/* Blocks b .. b + m of R rows. The products of a block are integers; its scale enters once, and what 4-bit
- * types add to every weight is multiplied with the sum of the activations, eight blocks at a time. */
-INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int b, int m, const int8_t *q, const float *d,
-                        const float *weight_of_min, DType t) {
-    float scale[4][8];
-    __m256 ad, as;
-    if (m == 8) {
-        ad = _mm256_loadu_ps(d + b);
-        as = _mm256_loadu_ps(weight_of_min + b);
-    } else { /* what lies behind the last block may be anything, NaN too */
-        float rest[2][8] = {{0}};
-        memcpy(rest[0], d + b, (size_t)m * sizeof *d);
-        memcpy(rest[1], weight_of_min + b, (size_t)m * sizeof *d);
-        ad = _mm256_loadu_ps(rest[0]);
-        as = _mm256_loadu_ps(rest[1]);
-    }
-    for (int j = 0; j < R; j++) {
-        __m256 min, wd = block_scales(&min, w, r + j, b, m, t);
-        _mm256_storeu_ps(scale[j], _mm256_mul_ps(wd, ad));
-        if (t == DTYPE_Q4_0) min = _mm256_mul_ps(wd, _mm256_set1_ps(-8));
-        if (t == DTYPE_Q4_0 || t == DTYPE_Q4_1) acc[j] = _mm256_fmadd_ps(min, as, acc[j]);
-    }
-    for (int i = 0; i < m; i++) {
-        __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(q + (size_t)(b + i) * QK));
-        for (int j = 0; j < R; j++) {
-            __m256i v = block_ints(row_of(w, r + j) + (size_t)(b + i) * (size_t)block_bytes(t), t), sum;
-            if (t == DTYPE_Q8_0 || t == DTYPE_Q8_GROUP)
-                sum = dot_u8s8(_mm256_setzero_si256(), _mm256_abs_epi8(v), _mm256_sign_epi8(a, v));
-            else sum = dot_u8s8(_mm256_setzero_si256(), v, a);
-            acc[j] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(scale[j][i]), acc[j]);
-        }
+/* out[j] = the sum of x[j] */
+INLINE void sums8(float *out, const __m256 *x, int n) {
+    if (n == 4) {
+        __m256 s = _mm256_hadd_ps(_mm256_hadd_ps(x[0], x[1]), _mm256_hadd_ps(x[2], x[3]));
+        _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
+    } else {
+        for (int j = 0; j < n; j++) out[j] = sum8(x[j]);
     }
 }
 
-INLINE void gemv_rows_q(float *out, const Mat *w, int r, int R, const Act *a, int row, DType t) {
-    size_t at = (size_t)row * (size_t)a->blocks;
-    const int8_t *q = a->q + at * QK;
+/* While R rows are multiplied, the R rows after them come from memory: a core alone asks for too few lines at a time to
+ * use the memory's rate. A row's piece of `bytes` bytes is asked for at the time the piece above it is used. */
+INLINE void prefetch_below(const Mat *w, int r, int R, size_t at, int bytes) {
+    const char *p = (const char *)row_of(w, r + R) + at;
+    for (int j = 0; j < R; j++, p += w->stride_bytes)
+        for (int i = 0; i < bytes; i += 64) _mm_prefetch(p + i, _MM_HINT_T0);
+}
+
+/* Products of block b + i of R rows with the activations, each block's integers times its scale. */
+INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int b, int i, float (*scale)[8], const Act *a,
+                       size_t at, DType t) {
+    const bool bytes = t == DTYPE_Q8_0 || t == DTYPE_Q8_GROUP;
+    at += (size_t)(b + i);
+    __m256i q = _mm256_loadu_si256((const __m256i *)(const void *)(a->q + at * QK)), start = _mm256_setzero_si256();
+#if HAS_VNNI /* bytes as w + 128, put right by a sum that begins at -128 sum(q) */
+    if (bytes) start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-128 * a->sum[at]));
+#endif
+    for (int j = 0; j < R; j++) {
+        __m256i v = block_ints(row_of(w, r + j) + (size_t)(b + i) * (size_t)block_bytes(t), t), sum;
+#if HAS_VNNI
+        if (bytes) v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
+        sum = dot_u8s8(start, v, q);
+#else
+        if (bytes) sum = dot_u8s8(start, _mm256_abs_epi8(v), _mm256_sign_epi8(q, v));
+        else sum = dot_u8s8(start, v, q);
+#endif
+        acc[j] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(scale[j][i]), acc[j]);
+    }
+}
+
+/* Blocks [b + done, b + 8) of R rows, those before are done. What 4-bit types add to every weight is multiplied with
+ * the sum of the activations, eight blocks at a time. */
+INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int b, int done, const Act *a, size_t at, DType t) {
+    static const int32_t mask[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
+    float scale[4][8];
+    const __m256i left = _mm256_loadu_si256((const __m256i *)(const void *)(mask + 8 - done));
+    __m256 d = _mm256_maskload_ps(a->d + at + (size_t)b, left);
+    __m256 weight_of_min = _mm256_maskload_ps(a->weight_of_min + at + (size_t)b, left);
+    prefetch_below(w, r, R, (size_t)b * (size_t)block_bytes(t), 8 * block_bytes(t));
+    for (int j = 0; j < R; j++) {
+        __m256 min, wd = block_scales(&min, w, r + j, b, t);
+        _mm256_storeu_ps(scale[j], _mm256_mul_ps(wd, d));
+        IN_MEMORY(scale[j]); /* one float of it at a time is cheaper to load than to shuffle out of a register */
+        if (t == DTYPE_Q4_0) min = _mm256_mul_ps(wd, _mm256_set1_ps(-8));
+        if (t == DTYPE_Q4_0 || t == DTYPE_Q4_1) acc[j] = _mm256_fmadd_ps(min, weight_of_min, acc[j]);
+    }
+    if (done == 0) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) gemv_block(acc, w, r, R, b, i, scale, a, at, t);
+    } else {
+        for (int i = done; i < 8; i++) gemv_block(acc, w, r, R, b, i, scale, a, at, t);
+    }
+}
+
+/* at: index of the activations' first block. */
+INLINE void gemv_rows_q(float *out, const Mat *w, int r, int R, const Act *a, size_t at, DType t) {
     __m256 acc[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
     int b = 0;
-    for (; b + 8 <= a->blocks; b += 8) gemv_blocks(acc, w, r, R, b, 8, q, a->d + at, a->weight_of_min + at, t);
-    if (b < a->blocks)
-        gemv_blocks(acc, w, r, R, b, a->blocks - b, q, a->d + at, a->weight_of_min + at, t);
-    for (int j = 0; j < R; j++) out[j] = sum8(acc[j]);
+    for (; b + 8 <= a->blocks; b += 8) gemv_blocks(acc, w, r, R, b, 0, a, at, t);
+    if (b < a->blocks) gemv_blocks(acc, w, r, R, a->blocks - 8, b - (a->blocks - 8), a, at, t);
+    sums8(out, acc, R);
+}
+
+/* Rows of fewer than 8 blocks. */
+INLINE float gemv_short_q(const Mat *w, int r, const Act *a, size_t at, DType t) {
+    __m256 acc = _mm256_setzero_ps();
+    float rest = 0, scale[1][8];
+    for (int b = 0; b < a->blocks; b++) {
+        const uint8_t *p = row_of(w, r) + (size_t)b * (size_t)block_bytes(t);
+        float d = t == DTYPE_Q8_GROUP ? group_scale(w, r, b) : _cvtsh_ss(u16_at(p));
+        scale[0][0] = d * a->d[at + (size_t)b];
+        gemv_block(&acc, w, r, 1, b, 0, scale, a, at, t);
+        if (t == DTYPE_Q4_0) rest += d * -8 * a->weight_of_min[at + (size_t)b];
+        if (t == DTYPE_Q4_1) rest += _cvtsh_ss(u16_at(p + 2)) * a->weight_of_min[at + (size_t)b];
+    }
+    return sum8(acc) + rest;
 }
 
 INLINE void gemv_rows_f(float *out, const Mat *w, int r, int R, const Act *a, int row, DType t) {
     const float *x = a->x + (size_t)row * (size_t)a->dim;
-    const int each = t == DTYPE_F32 ? 4 : 2;
-    __m256 acc[4][2];
+    const int each = t == DTYPE_F32 ? 4 : 2, step = 64 / each;
+    __m256 acc[4][2], sum[4];
     for (int j = 0; j < R; j++) acc[j][0] = acc[j][1] = _mm256_setzero_ps();
     int c = 0;
-    for (; c + 16 <= w->cols; c += 16) {
-        __m256 x0 = _mm256_loadu_ps(x + c), x1 = _mm256_loadu_ps(x + c + 8);
-        for (int j = 0; j < R; j++) {
-            const uint8_t *p = row_of(w, r + j) + (size_t)c * (size_t)each;
-            acc[j][0] = _mm256_fmadd_ps(floats8(p, t), x0, acc[j][0]);
-            acc[j][1] = _mm256_fmadd_ps(floats8(p + 8 * each, t), x1, acc[j][1]);
+    for (; c + step <= w->cols; c += step) { /* a line of memory */
+        prefetch_below(w, r, R, (size_t)(c * each), 64);
+        for (int i = 0; i < step; i += 16) {
+            __m256 x0 = _mm256_loadu_ps(x + c + i), x1 = _mm256_loadu_ps(x + c + i + 8);
+            for (int j = 0; j < R; j++) {
+                const uint8_t *p = row_of(w, r + j) + (size_t)((c + i) * each);
+                acc[j][0] = _mm256_fmadd_ps(floats8(p, t), x0, acc[j][0]);
+                acc[j][1] = _mm256_fmadd_ps(floats8(p + 8 * each, t), x1, acc[j][1]);
+            }
         }
     }
-    for (int j = 0; j < R; j++) {
-        out[j] = sum8(_mm256_add_ps(acc[j][0], acc[j][1]));
-        for (int i = c; i < w->cols; i++)
-            out[j] += float_at(row_of(w, r + j) + (size_t)i * (size_t)each, t) * x[i];
-    }
+    for (int j = 0; j < R; j++) sum[j] = _mm256_add_ps(acc[j][0], acc[j][1]);
+    sums8(out, sum, R);
+    for (int j = 0; j < R; j++)
+        for (int i = c; i < w->cols; i++) out[j] += float_at(row_of(w, r + j) + (size_t)(i * each), t) * x[i];
 }
 
 INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add, DType t) {
     const bool quantized = t == DTYPE_Q8_0 || t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q8_GROUP;
+    const size_t at = (size_t)row * (size_t)a->blocks;
     float out[4];
     for (int r = from; r < to;) {
-        int n = to - r >= 4 ? 4 : 1;
-        if (quantized && n == 4) gemv_rows_q(out, w, r, 4, a, row, t);
-        else if (quantized) gemv_rows_q(out, w, r, 1, a, row, t);
+        int n = to - r >= 4 && !(quantized && a->blocks < 8) ? 4 : 1;
+        if (quantized && a->blocks < 8) out[0] = gemv_short_q(w, r, a, at, t);
+        else if (quantized && n == 4) gemv_rows_q(out, w, r, 4, a, at, t);
+        else if (quantized) gemv_rows_q(out, w, r, 1, a, at, t);
         else if (n == 4) gemv_rows_f(out, w, r, 4, a, row, t);
         else gemv_rows_f(out, w, r, 1, a, row, t);
         for (int j = 0; j < n; j++, r++) y[r] = add ? y[r] + out[j] : out[j];
