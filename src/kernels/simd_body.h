@@ -266,17 +266,17 @@ INLINE void sums8(float *out, const __m256 *x, int n) {
     }
 }
 
-/* While R rows are multiplied, the R rows after them come from memory: a core alone asks for too few lines at a time to
- * use the memory's rate. A row's piece of `bytes` bytes is asked for at the time the piece above it is used. */
-INLINE void prefetch_below(const Mat *w, int r, int R, size_t at, int bytes) {
-    const char *p = (const char *)row_of(w, r + R) + at;
-    for (int j = 0; j < R; j++, p += w->stride_bytes)
-        for (int i = 0; i < bytes; i += 64) _mm_prefetch(p + i, _MM_HINT_T0);
+/* Decode takes R rows that lie `step` rows apart, each the head of a stream through memory: several streams, and each
+ * asking for its lines some way ahead, are what one core needs to use the memory's whole rate. */
+enum { AHEAD_BYTES = 1024 };
+
+INLINE void prefetch_ahead(const uint8_t *p, int bytes) {
+    for (int i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + AHEAD_BYTES + i, _MM_HINT_T0);
 }
 
 /* Products of block b + i of R rows with the activations, each block's integers times its scale. */
-INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int b, int i, float (*scale)[8], const Act *a,
-                       size_t at, DType t) {
+INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int step, int b, int i, float (*scale)[8],
+                       const Act *a, size_t at, DType t) {
     const bool bytes = t == DTYPE_Q8_0 || t == DTYPE_Q8_GROUP;
     at += (size_t)(b + i);
     __m256i q = _mm256_loadu_si256((const __m256i *)(const void *)(a->q + at * QK)), start = _mm256_setzero_si256();
@@ -284,7 +284,7 @@ INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int b, int i, fl
     if (bytes) start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-128 * a->sum[at]));
 #endif
     for (int j = 0; j < R; j++) {
-        __m256i v = block_ints(row_of(w, r + j) + (size_t)(b + i) * (size_t)block_bytes(t), t), sum;
+        __m256i v = block_ints(row_of(w, r + j * step) + (size_t)(b + i) * (size_t)block_bytes(t), t), sum;
 #if HAS_VNNI
         if (bytes) v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
         sum = dot_u8s8(start, v, q);
@@ -298,15 +298,16 @@ INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int b, int i, fl
 
 /* Blocks [b + done, b + 8) of R rows, those before are done. What 4-bit types add to every weight is multiplied with
  * the sum of the activations, eight blocks at a time. */
-INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int b, int done, const Act *a, size_t at, DType t) {
+INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int step, int b, int done, const Act *a, size_t at,
+                        DType t) {
     static const int32_t mask[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
     float scale[4][8];
     const __m256i left = _mm256_loadu_si256((const __m256i *)(const void *)(mask + 8 - done));
     __m256 d = _mm256_maskload_ps(a->d + at + (size_t)b, left);
     __m256 weight_of_min = _mm256_maskload_ps(a->weight_of_min + at + (size_t)b, left);
-    prefetch_below(w, r, R, (size_t)b * (size_t)block_bytes(t), 8 * block_bytes(t));
     for (int j = 0; j < R; j++) {
-        __m256 min, wd = block_scales(&min, w, r + j, b, t);
+        prefetch_ahead(row_of(w, r + j * step) + (size_t)b * (size_t)block_bytes(t), 8 * block_bytes(t));
+        __m256 min, wd = block_scales(&min, w, r + j * step, b, t);
         _mm256_storeu_ps(scale[j], _mm256_mul_ps(wd, d));
         IN_MEMORY(scale[j]); /* one float of it at a time is cheaper to load than to shuffle out of a register */
         if (t == DTYPE_Q4_0) min = _mm256_mul_ps(wd, _mm256_set1_ps(-8));
@@ -314,18 +315,18 @@ INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int b, int done
     }
     if (done == 0) {
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; i++) gemv_block(acc, w, r, R, b, i, scale, a, at, t);
+        for (int i = 0; i < 8; i++) gemv_block(acc, w, r, R, step, b, i, scale, a, at, t);
     } else {
-        for (int i = done; i < 8; i++) gemv_block(acc, w, r, R, b, i, scale, a, at, t);
+        for (int i = done; i < 8; i++) gemv_block(acc, w, r, R, step, b, i, scale, a, at, t);
     }
 }
 
 /* at: index of the activations' first block. */
-INLINE void gemv_rows_q(float *out, const Mat *w, int r, int R, const Act *a, size_t at, DType t) {
+INLINE void gemv_rows_q(float *out, const Mat *w, int r, int R, int step, const Act *a, size_t at, DType t) {
     __m256 acc[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
     int b = 0;
-    for (; b + 8 <= a->blocks; b += 8) gemv_blocks(acc, w, r, R, b, 0, a, at, t);
-    if (b < a->blocks) gemv_blocks(acc, w, r, R, a->blocks - 8, b - (a->blocks - 8), a, at, t);
+    for (; b + 8 <= a->blocks; b += 8) gemv_blocks(acc, w, r, R, step, b, 0, a, at, t);
+    if (b < a->blocks) gemv_blocks(acc, w, r, R, step, a->blocks - 8, b - (a->blocks - 8), a, at, t);
     sums8(out, acc, R);
 }
 
@@ -337,25 +338,25 @@ INLINE float gemv_short_q(const Mat *w, int r, const Act *a, size_t at, DType t)
         const uint8_t *p = row_of(w, r) + (size_t)b * (size_t)block_bytes(t);
         float d = t == DTYPE_Q8_GROUP ? group_scale(w, r, b) : _cvtsh_ss(u16_at(p));
         scale[0][0] = d * a->d[at + (size_t)b];
-        gemv_block(&acc, w, r, 1, b, 0, scale, a, at, t);
+        gemv_block(&acc, w, r, 1, 0, b, 0, scale, a, at, t);
         if (t == DTYPE_Q4_0) rest += d * -8 * a->weight_of_min[at + (size_t)b];
         if (t == DTYPE_Q4_1) rest += _cvtsh_ss(u16_at(p + 2)) * a->weight_of_min[at + (size_t)b];
     }
     return sum8(acc) + rest;
 }
 
-INLINE void gemv_rows_f(float *out, const Mat *w, int r, int R, const Act *a, int row, DType t) {
+INLINE void gemv_rows_f(float *out, const Mat *w, int r, int R, int step, const Act *a, int row, DType t) {
     const float *x = a->x + (size_t)row * (size_t)a->dim;
-    const int each = t == DTYPE_F32 ? 4 : 2, step = 64 / each;
+    const int each = t == DTYPE_F32 ? 4 : 2, line = 64 / each;
     __m256 acc[4][2], sum[4];
     for (int j = 0; j < R; j++) acc[j][0] = acc[j][1] = _mm256_setzero_ps();
     int c = 0;
-    for (; c + step <= w->cols; c += step) { /* a line of memory */
-        prefetch_below(w, r, R, (size_t)(c * each), 64);
-        for (int i = 0; i < step; i += 16) {
+    for (; c + line <= w->cols; c += line) { /* a line of memory */
+        for (int j = 0; j < R; j++) prefetch_ahead(row_of(w, r + j * step) + (size_t)(c * each), 64);
+        for (int i = 0; i < line; i += 16) {
             __m256 x0 = _mm256_loadu_ps(x + c + i), x1 = _mm256_loadu_ps(x + c + i + 8);
             for (int j = 0; j < R; j++) {
-                const uint8_t *p = row_of(w, r + j) + (size_t)((c + i) * each);
+                const uint8_t *p = row_of(w, r + j * step) + (size_t)((c + i) * each);
                 acc[j][0] = _mm256_fmadd_ps(floats8(p, t), x0, acc[j][0]);
                 acc[j][1] = _mm256_fmadd_ps(floats8(p + 8 * each, t), x1, acc[j][1]);
             }
@@ -364,21 +365,24 @@ INLINE void gemv_rows_f(float *out, const Mat *w, int r, int R, const Act *a, in
     for (int j = 0; j < R; j++) sum[j] = _mm256_add_ps(acc[j][0], acc[j][1]);
     sums8(out, sum, R);
     for (int j = 0; j < R; j++)
-        for (int i = c; i < w->cols; i++) out[j] += float_at(row_of(w, r + j) + (size_t)(i * each), t) * x[i];
+        for (int i = c; i < w->cols; i++) out[j] += float_at(row_of(w, r + j * step) + (size_t)(i * each), t) * x[i];
 }
 
 INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add, DType t) {
     const bool quantized = t == DTYPE_Q8_0 || t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q8_GROUP;
     const size_t at = (size_t)row * (size_t)a->blocks;
+    const int step = quantized && a->blocks < 8 ? 0 : (to - from) / 4;
     float out[4];
-    for (int r = from; r < to;) {
-        int n = to - r >= 4 && !(quantized && a->blocks < 8) ? 4 : 1;
-        if (quantized && a->blocks < 8) out[0] = gemv_short_q(w, r, a, at, t);
-        else if (quantized && n == 4) gemv_rows_q(out, w, r, 4, a, at, t);
-        else if (quantized) gemv_rows_q(out, w, r, 1, a, at, t);
-        else if (n == 4) gemv_rows_f(out, w, r, 4, a, row, t);
-        else gemv_rows_f(out, w, r, 1, a, row, t);
-        for (int j = 0; j < n; j++, r++) y[r] = add ? y[r] + out[j] : out[j];
+    for (int r = from; r < from + step; r++) {
+        if (quantized) gemv_rows_q(out, w, r, 4, step, a, at, t);
+        else gemv_rows_f(out, w, r, 4, step, a, row, t);
+        for (int j = 0; j < 4; j++) y[r + j * step] = add ? y[r + j * step] + out[j] : out[j];
+    }
+    for (int r = from + 4 * step; r < to; r++) {
+        if (!quantized) gemv_rows_f(out, w, r, 1, 0, a, row, t);
+        else if (a->blocks >= 8) gemv_rows_q(out, w, r, 1, 0, a, at, t);
+        else out[0] = gemv_short_q(w, r, a, at, t);
+        y[r] = add ? y[r] + out[0] : out[0];
     }
 }
 
