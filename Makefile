@@ -16,6 +16,11 @@ opt_tsan    := -O1 -g -fsanitize=thread
 
 WARN     := -Wall -Wextra -Wshadow $(if $(WERROR),-Werror)
 CPPFLAGS += -I. -Isrc -D_GNU_SOURCE -MMD -MP
+ifeq ($(CONFIG),fuzz) # libFuzzer is clang's: Debian packages clang-14, libclang-rt-14-dev, libomp-14-dev
+CC       := clang-14
+CXX      := clang++-14
+endif
+opt_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 HARDEN   := -fstack-protector-strong -fPIE $(if $(filter release,$(CONFIG)),-D_FORTIFY_SOURCE=2)
 CFLAGS   += -std=gnu11 $(opt_$(CONFIG)) $(WARN) $(HARDEN) -fopenmp
 CXXFLAGS += -std=c++17 $(opt_$(CONFIG)) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
@@ -38,7 +43,7 @@ LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 LDLIBS  += -ledit
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
 
-.PHONY: all run test clean help install demo smollm2 ladder plots
+.PHONY: all run test fuzz clean help install demo smollm2 ladder plots
 all: run
 
 # The release program is ./run; the other configurations stay below build/.
@@ -57,10 +62,30 @@ $(B)/%.o: %.cc
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
 $(B)/tests/%: $(B)/tests/%.o $(B)/libmodel.a
-	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) -o $@ $^ -lcmocka $(LDLIBS)
+	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(LDLIBS)
 
-test: run $(B)/run $(TESTS)
-	@RUN=$(B)/run sh tests/run_tests.sh $(TESTS)
+# Tests of strangers' files put a directory that is only in memory before the real files.
+MEMORY := $(foreach f,file_map file_read file_close access stat,-Wl,--wrap=$(f))
+$(B)/tests/test_checkpoint $(B)/tests/test_tokenizer: LDFLAGS += $(MEMORY)
+$(B)/tests/test_checkpoint $(B)/tests/test_tokenizer: $(B)/tests/untrusted.o
+
+# Fuzz targets: gcc's replay gives each its corpus, clang's libFuzzer makes up inputs of its own.
+TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+REPLAYS := $(TARGETS:%=$(B)/tests/replay_%)
+$(B)/tests/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o $(B)/libmodel.a
+	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) $(MEMORY) -o $@ $^ $(LDLIBS)
+$(B)/tests/libfuzzer_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/untrusted.o $(B)/libmodel.a
+	$(CXX) $(LDFLAGS) $(opt_$(CONFIG)) -fsanitize=fuzzer $(MEMORY) -o $@ $^ $(LDLIBS)
+
+test: run $(B)/run $(TESTS) $(REPLAYS)
+	@RUN=$(B)/run sh tests/run_tests.sh $(TESTS) $(REPLAYS)
+
+# TIME seconds for each target of FUZZ, two at a time.
+TIME ?= 60
+FUZZ ?= $(TARGETS)
+fuzz:
+	@$(MAKE) --no-print-directory CONFIG=fuzz $(FUZZ:%=build/fuzz/tests/libfuzzer_%)
+	@sh scripts/fuzz.sh $(TIME) $(FUZZ)
 
 install: run
 	install -D -m 755 $(B)/run $(DESTDIR)$(PREFIX)/bin/llama-run
@@ -89,13 +114,15 @@ clean:
 help:
 	@echo 'make              build ./run'
 	@echo 'make test         build and run every test'
+	@echo 'make fuzz         fuzz every reader of untrusted files (TIME=600 seconds each, FUZZ="gguf hf": only these)'
 	@echo 'make demo         generate text'
 	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'
 	@echo 'make plots        draw docs/img (PYTHON=.venv/bin/python with scripts/requirements.txt)'
 	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
 	@echo 'make install      copy the program to DESTDIR/PREFIX/bin (as llama-run)'
 	@echo 'make clean        remove what was built'
-	@echo 'CONFIG=release|debug|asan|tsan, WERROR=1, PREFIX=/usr/local, DESTDIR='
+	@echo 'CONFIG=release|debug|asan|tsan|fuzz, WERROR=1, PREFIX=/usr/local, DESTDIR='
 
--include $(LIB_O:.o=.d) $(B)/run.d $(TESTS:=.d)
-.SECONDARY: $(TESTS:=.o) $(B)/run.o
+FUZZ_O := $(TARGETS:%=$(B)/tests/fuzz/fuzz_%.o) $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o
+-include $(LIB_O:.o=.d) $(B)/run.d $(TESTS:=.d) $(FUZZ_O:.o=.d)
+.SECONDARY: $(TESTS:=.o) $(B)/run.o $(FUZZ_O)

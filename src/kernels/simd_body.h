@@ -167,7 +167,7 @@ static void quantize(int8_t *q, float *d, int32_t *sum, float *weight_of_min, in
         _mm256_storeu_si256((__m256i *)(void *)q, bytes);
         __m128i s = _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
         s = _mm_add_epi32(s, _mm_unpackhi_epi64(s, s));
-        *sum = _mm_cvtsi128_si32(s) + _mm_extract_epi32(s, 1);
+        *sum = _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 1))); /* of no number: wraps, as lanes do */
         *weight_of_min = *d * (float)*sum;
     }
 }

@@ -49,6 +49,8 @@ int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e);
 /* read_gpt2_files - vocab.json and merges.txt of a directory, as GPT-2's own release has them. */
 int read_gpt2_files(struct Tokenizer *t, const char *dir, Error *e);
 int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e);
+/* sp_check - refuses a model that the library would trust and run out of its memory with. */
+int sp_check(const File *file, Error *e);
 
 /* add_eos - notes an end token once; -1 is ignored. */
 void add_eos(struct Tokenizer *t, int id);

@@ -84,7 +84,9 @@ int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, const char 
     size_t where, n_spelled;
     char *spelled = spell_out_spaces(pattern, n, &n_spelled);
     if (!spelled) return fail(e, "%s: memory: expected some, found none", file);
-    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelled, n_spelled, PCRE2_UTF | PCRE2_UCP, &code, &where, NULL);
+    /* \C would cut inside of a character, and what is cut again is not looked at for its UTF-8. */
+    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelled, n_spelled, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+                                         &code, &where, NULL);
     free(spelled);
     if (!compiled && code == PCRE2_ERROR_HEAP_FAILED) return fail(e, "%s: memory: expected some, found none", file);
     if (!compiled) {

@@ -11,7 +11,7 @@
 #include "tokenizer/impl.h"
 
 static const char METASPACE[] = "\xe2\x96\x81"; /* ▁ */
-enum { MAX_ID = 1 << 24 };
+enum { MAX_ID = 1 << 24, MAX_HOLES = 1 << 15 };
 
 static const cJSON *get(const cJSON *object, const char *key) {
     const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, key);
@@ -52,7 +52,7 @@ static int fill_vocab(struct Tokenizer *t, const cJSON *vocab, const cJSON *adde
                       const char *file, Error *e) {
     const cJSON *item;
     size_t bytes = 1;
-    int n = 0;
+    int n = 0, count = cJSON_GetArraySize(vocab) + cJSON_GetArraySize(added);
     if (!cJSON_IsObject(vocab)) return fail(e, "%s: model.vocab: expected an object, found something else", file);
     cJSON_ArrayForEach(item, vocab) {
         if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < 0 ||
@@ -72,6 +72,8 @@ static int fill_vocab(struct Tokenizer *t, const cJSON *vocab, const cJSON *adde
         bytes += strlen(content) + 1;
     }
     if (n == 0) return fail(e, "%s: model.vocab: expected tokens, found none", file);
+    if (n / 2 > count + MAX_HOLES) /* a table of that many ids would be mostly holes */
+        return fail(e, "%s: model.vocab: expected ids near the number of tokens %d, found %d", file, count, n - 1);
     if (vocab_init(&t->vocab, n, file, e)) return -1;
     char *next = t->texts = malloc(bytes);
     if (!next) return fail(e, "%s: memory: expected room for %d tokens, found none", file, n);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/text.h"
 #include "tokenizer/impl.h"
 
 static const char METASPACE[] = "\xe2\x96\x81"; /* ▁ */
@@ -23,12 +24,17 @@ void add_known_eos(struct Tokenizer *t) {
     }
 }
 
-/* Special pieces of a list vocabulary can be asked for by their text. */
+/* Special pieces of a list vocabulary can be asked for by their text. One that is no UTF-8 would cut a text inside of
+ * a character. */
 static int add_control_pieces(struct Tokenizer *t, bool user_too, const char *file, Error *e) {
     for (int id = 0; id < t->vocab.n; id++) {
         const Piece *p = &t->vocab.pieces[id];
         bool special = p->kind == PIECE_CONTROL || p->kind == PIECE_UNKNOWN;
+        size_t bad;
         if (!special && !(user_too && p->kind == PIECE_USER)) continue;
+        if (!utf8_valid(p->text, p->n, &bad))
+            return fail(e, "%s: token %d: expected UTF-8 in a special token, found byte 0x%02x", file, id,
+                        (unsigned char)p->text[bad]);
         if (added_push(&t->raw, (Added){.text = p->text, .n = p->n, .id = id, .special = special}, e)) return -1;
     }
     return added_finish(&t->raw, file, e);
@@ -122,6 +128,7 @@ static bool prepends_space(const struct Tokenizer *t) {
 
 int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e) {
     char why[SP_WHY] = "";
+    if (sp_check(file, e)) return -1;
     t->sp = sp_open(file->data, file->size, why);
     if (!t->sp) return fail(e, "%s: model: expected a sentencepiece model, found an error (%s)", file->path, why);
     int n = sp_size(t->sp);

@@ -1,0 +1,10 @@
+/* tokenizer.json with the files beside it, or GPT-2's vocab.json and merges.txt. */
+#include "fuzz.h"
+
+const bool prefix_is_refused = true;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    memory_unpack(data, size, "tokenizer.json");
+    use_tokenizer(MEMORY);
+    return 0;
+}

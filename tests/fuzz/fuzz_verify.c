@@ -1,0 +1,35 @@
+/* verify's reference file, against the small model of the llama2.c corpus: the reader, then the comparison with
+ * whatever values it holds. */
+#include <stdlib.h>
+
+#include "checkpoint/checkpoint.h"
+#include "fuzz.h"
+#include "gen/verify.h"
+
+const bool prefix_is_refused = true;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static Checkpoint ck; /* opened once, for all inputs */
+    static Model m;
+    Config config;
+    Weights weights;
+    Error e = {0};
+    Trace ref, ours;
+    Verify v;
+    if (!ck.path) {
+        if (checkpoint_open(&ck, "tests/fuzz/corpus/llama2c/seed_v0.bin", &e) || checkpoint_bind(&ck, &config, &weights, &e))
+            abort();
+        model_init(&m, &config, &weights);
+    }
+    memory_clear();
+    memory_put("ref.safetensors", data, size);
+    outcome = (Error){0};
+    if (trace_read(&ref, MEMORY "/ref.safetensors", &m.config, &outcome) == 0) {
+        if (trace_run(&ours, &m, ref.tokens, ref.n, 1, &e) || verify_compare(&v, &m, &ours, &ref, &e)) abort();
+        verify_close(&v);
+        trace_close(&ours);
+        trace_close(&ref);
+    }
+    check_outcome(MEMORY);
+    return 0;
+}
