@@ -43,7 +43,7 @@ LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 LDLIBS  += -ledit
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
 
-.PHONY: all run test fuzz clean help install demo smollm2 ladder plots
+.PHONY: all run test fuzz clean help install demo smollm2 ladder breaks plots ladder-plots
 all: run
 
 # The release program is ./run; the other configurations stay below build/.
@@ -101,12 +101,19 @@ demo: run
 # The five models of weights/ from GPT-2 to LLaMA in one table; DATA is the text that they are measured on.
 DATA ?= ../shared/data/tinyshakespeare.txt
 ladder: run
-	@sh scripts/ladder.sh $(DATA)
+	@sh scripts/ladder.sh $(DATA) table kv
 
-# The pictures of docs/img, from what ./run prints; PYTHON needs scripts/requirements.txt.
-plots: run smollm2
+# What the known mistakes (--break) cost on them, and what -m verify says of each.
+breaks: run
+	@sh scripts/ladder.sh $(DATA) breaks
+
+# The pictures of docs/img and the tables of docs/ladder.md, from what ./run prints; PYTHON needs
+# scripts/requirements.txt.
+plots: smollm2 ladder-plots
 	@$(PYTHON) scripts/plot_rope.py
-	$(if $(wildcard build/ladder/table.csv),@$(PYTHON) scripts/plot_ladder.py)
+ladder-plots: run
+	@sh scripts/ladder.sh $(DATA) table kv breaks
+	@$(PYTHON) scripts/plot_ladder.py
 
 clean:
 	rm -rf build run
@@ -117,7 +124,8 @@ help:
 	@echo 'make fuzz         fuzz every reader of untrusted files (TIME=600 seconds each, FUZZ="gguf hf": only these)'
 	@echo 'make demo         generate text'
 	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'
-	@echo 'make plots        draw docs/img (PYTHON=.venv/bin/python with scripts/requirements.txt)'
+	@echo 'make breaks       what known mistakes cost (DATA=tinyshakespeare.txt)'
+	@echo 'make plots        draw docs/img (PYTHON=.venv/bin/python with scripts/requirements.txt; ladder-plots: its part)'
 	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
 	@echo 'make install      copy the program to DESTDIR/PREFIX/bin (as llama-run)'
 	@echo 'make clean        remove what was built'

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""plot_ladder - the pictures of docs/ladder.md: loss curves, loss by position, KV bytes.
+"""plot_ladder - the pictures and the tables of docs/ladder.md: loss curves, loss by position, KV bytes.
 
-    sh scripts/ladder.sh TEXT && python3 scripts/plot_ladder.py
+    sh scripts/ladder.sh TEXT table kv breaks && python3 scripts/plot_ladder.py
 
-Reads weights/losses/*.csv (training) and the figures of ladder.sh in build/ladder; asks ./run for the
-loss by position. Needs matplotlib. Writes docs/img/ladder-*.png.
+Reads weights/losses/*.csv (training) and what ladder.sh printed (build/ladder); asks ./run for the loss by
+position. Needs matplotlib. Writes docs/img/ladder-*.png, and the printed tables into docs/ladder.md, in
+place of the block that follows each comment <!-- build/ladder/NAME.txt --> or <!-- swap N -->; links to a
+function of the C code get its line.
 """
 import csv
 import json
+import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import matplotlib
@@ -45,7 +49,7 @@ def curves():
         ax.plot([int(r["tokens"]) / 1e6 for r in table], [float(r["val_bits_per_byte"]) for r in table],
                 label=label, color=COLORS[rung])
     ax.set(xlabel="training tokens, millions", ylabel="validation, bits per byte (first 4,096 tokens)",
-           title="Five models on equal terms")
+           title="The five rungs in training")
     ax.legend()
     ax.grid(alpha=0.3)
     save(fig, "curves")
@@ -54,22 +58,29 @@ def curves():
 def bits(rung, window, *options):
     """Bits per byte of positions window / 2 .. window - 1; None where the model stops."""
     p = subprocess.run([ROOT / "run", ROOT / "weights" / rung, "-m", "perplexity", "-f", FIGURES / "part.txt",
-                        "--json", "-c", str(window), *options], capture_output=True, text=True)
+                        "--json", "-j", "1", "-c", str(window), *options], capture_output=True, text=True)
     return json.loads(p.stdout)["bits_per_byte"] if p.returncode == 0 else None
 
 
 def positions():
     fig, ax = plt.subplots(figsize=(7, 4))
     windows = [32, 64, 128, 256, 512, 1024]
+    with ThreadPoolExecutor(2) as pool:
+        plain = {(rung, w): pool.submit(bits, rung, w) for rung in RUNGS for w in windows}
+        scaled = {(rule, w): pool.submit(bits, "rung4", w, "--rope-scaling", rule, "--rope-factor", str(w // 256),
+                                         "--rope-original-ctx", "256")
+                  for rule in ("linear", "dynamic", "yarn", "llama3") for w in (512, 1024)}
     for rung in RUNGS:
-        points = [(w, b) for w in windows if (b := bits(rung, w)) is not None]
+        points = [(w, b) for w in windows if (b := plain[rung, w].result()) is not None]
+        if not points:
+            continue
         ax.plot(*zip(*points), marker="o", label=RUNGS[rung], color=COLORS[rung])
         if points[-1][0] == 256:
             ax.plot(*points[-1], marker="x", markersize=11, color=COLORS[rung])
-    for rule, style in (("linear", ":"), ("dynamic", "--"), ("yarn", "-.")):
-        points = [(w, bits("rung4", w, "--rope-scaling", rule, "--rope-factor", str(w // 256),
-                           "--rope-original-ctx", "256")) for w in (512, 1024)]
-        ax.plot(*zip(*points), style, marker="s", label=f"4  with {rule} scaling", color=COLORS["rung4"])
+    for rule, style in (("linear", ":"), ("dynamic", "--"), ("yarn", "-."), ("llama3", (0, (1, 3)))):
+        points = [(w, scaled[rule, w].result()) for w in (512, 1024)]
+        ax.plot(*zip(*points), linestyle=style, marker="s", markersize=4, label=f"4  with {rule} scaling",
+                color=COLORS["rung4"])
     ax.axvline(256, color="black", linewidth=0.8)
     ax.annotate("trained length", (256, ax.get_ylim()[1]), ha="right", va="top", rotation=90)
     ax.set_xscale("log", base=2)
@@ -83,15 +94,18 @@ def positions():
 def kv_bytes():
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6))
     table = rows(FIGURES / "table.csv")
-    left.bar([r["rung"] for r in table], [int(r["kv_bytes"]) for r in table],
+    left.bar([r["rung"] for r in table], [int(r["bytes"]) for r in table],
              color=[COLORS[r["rung"]] for r in table])
     left.set(ylabel="KV cache, bytes per token", title="The ladder")
-    pooled = rows(FIGURES / "kv.csv")
-    right.plot([int(r["kv_bytes"]) for r in pooled], [float(r["bits_per_byte"]) for r in pooled], marker="o",
+    if not (FIGURES / "kv.csv").exists():  # rung 3 is not there
+        right.remove()
+        return save(fig, "kv")
+    *pooled, trained = rows(FIGURES / "kv.csv")
+    right.plot([int(r["KV bytes"]) for r in pooled], [float(r["bits/byte"]) for r in pooled], marker="o",
                color=COLORS["rung3"], label="rung 3, heads mean-pooled")
     for r in pooled:
-        right.annotate(f" {r['kv_heads']} heads", (int(r["kv_bytes"]), float(r["bits_per_byte"])))
-    right.plot(int(table[4]["kv_bytes"]), float(table[4]["bits_per_byte"]), "s", color=COLORS["rung4"],
+        right.annotate(f" {r['KV heads']}", (int(r["KV bytes"]), float(r["bits/byte"])))
+    right.plot(int(trained["KV bytes"]), float(trained["bits/byte"]), "s", color=COLORS["rung4"],
                label="rung 4, trained with 2")
     right.set(xlabel="KV cache, bytes per token", ylabel="bits per byte", title="Pooled and trained")
     right.legend(fontsize=8)
@@ -99,7 +113,38 @@ def kv_bytes():
     save(fig, "kv")
 
 
+def swap(n):
+    """What changed from rung n - 1 to rung n: those two rows of the table, without the columns that stay."""
+    before, after = (next((r for r in rows(FIGURES / "table.csv") if r["rung"] == f"rung{i}"), None) for i in (n - 1, n))
+    if not before or not after:
+        return "(a rung is missing)"
+    names = {"rung": "rung", "bytes": "KV bytes", "adds": "multiply-adds", "255": "128..255", "none": "256..511"}
+    columns = [c for c in before if c != "tok/s" and (before[c] != after[c] or c == "rung")]
+    lines = [[names.get(c, c) for c in columns], [before[c] for c in columns], [after[c] for c in columns]]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n".join("  ".join(x.ljust(w) for x, w in zip(line, widths)).rstrip() for line in lines)
+
+
+def page():
+    """The blocks of docs/ladder.md that were printed, and the lines that it links to."""
+    path = ROOT / "docs/ladder.md"
+
+    def block(match):
+        text = swap(int(match[3])) if match[3] else (FIGURES / match[2]).read_text().rstrip()
+        return f"{match[1]}```\n{text}\n```\n"
+
+    def link(match):
+        lines = (ROOT / match[2]).read_text().splitlines()
+        at = next(i for i, line in enumerate(lines, 1) if re.match(rf"\w.*\b{match[1]}\(", line))
+        return f"[`{match[1]}`](../{match[2]}#L{at})"
+
+    text = re.sub(r"(<!-- (?:build/ladder/(\w+\.txt)|swap (\d)) -->\n)```\n.*?```\n", block, path.read_text(), flags=re.S)
+    path.write_text(re.sub(r"\[`(\w+)`\]\(\.\./(\w+\.c)#L\d+\)", link, text))
+    print("docs/ladder.md")
+
+
 if __name__ == "__main__":
+    page()
     curves()
     positions()
     kv_bytes()
