@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""bench_peers.py MODEL.gguf... - ours and llama.cpp on the same file and threads, in turn: medians and their ratio.
+"""bench_peers.py MODEL... - ours and a peer on the same file and threads, in turn: medians and their ratio.
 
-Without --python it makes a venv below --venv and installs llama-cpp-python (built here, CPU only, for this very
-machine) and matplotlib into it. Each round runs ours, then llama.cpp, so that a slow moment hits both. Prints a
-Markdown table; --md and --png write it and a plot to files.
+    bench_peers.py FILE.gguf      against llama.cpp
+    bench_peers.py 1.1b:q8_0      the same with a random model of the TinyLlama-1.1B shape, made on first use
+    bench_peers.py DIRECTORY      a Hugging Face directory, in f32, against transformers
+
+Without --python it makes a venv below --venv and installs the peers into it: llama-cpp-python (built here, CPU only,
+for this very machine), transformers and torch, matplotlib. Each round runs ours, then the peer, so that a slow moment
+hits both. Prints a Markdown table; --md and --png write it and a plot to files.
 """
 import argparse
 import json
@@ -16,7 +20,33 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # What runs inside the venv: one process a measurement, as ./run is one.
-PEER = r"""
+TRANSFORMERS = r"""
+import json, sys, time
+import torch, transformers
+path, threads, n_prefill, n_decode, depth = sys.argv[1], *map(int, sys.argv[2:6])
+torch.set_num_threads(threads)
+model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+vocab = model.config.vocab_size
+def ids(n):
+    return torch.tensor([[i * 2654435761 % 2**32 % vocab for i in range(n)]])
+def cache_of(n):
+    cache = transformers.DynamicCache()
+    if n:
+        model(ids(n), past_key_values=cache, use_cache=True, logits_to_keep=1)
+    return cache
+result = {}
+with torch.inference_mode():
+    for name, n in (("pp", n_prefill), ("tg", n_decode)):
+        for count in (min(n, 8), n) if n else ():
+            cache, tokens = cache_of(depth), ids(count)
+            start = time.perf_counter()
+            for part in [tokens] if name == "pp" else tokens.split(1, dim=1):
+                model(part, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            result[name] = count / (time.perf_counter() - start)
+print(json.dumps(result))
+"""
+
+LLAMA_CPP = r"""
 import ctypes, json, sys, time
 import llama_cpp as L
 path, threads, n_prefill, n_decode, depth = sys.argv[1], *map(int, sys.argv[2:6])
@@ -63,9 +93,22 @@ def make_venv(path):
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(path)], check=True)
         env = dict(os.environ, CMAKE_ARGS="-DGGML_NATIVE=ON")
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "llama-cpp-python==0.3.36", "matplotlib"],
-                       check=True, env=env)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", "llama-cpp-python==0.3.36", "matplotlib", "gguf",
+                        "torch", "transformers"], check=True, env=env)
     return python
+
+
+def find_model(args, python, model):
+    """What the table calls it, its path, the peer that reads it."""
+    if model.startswith("1.1b:"):
+        path = args.venv / f"random-{model.replace(':', '-')}.gguf"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([str(python), str(ROOT / "scripts" / "make_model.py"), model[5:], f"{path}.part"], check=True)
+            os.replace(f"{path}.part", path)
+        return model, str(path), "llama.cpp"
+    path = pathlib.Path(model)
+    return path.stem if path.suffix == ".gguf" else path.name, model, "transformers" if path.is_dir() else "llama.cpp"
 
 
 def ours(args, model):
@@ -75,8 +118,8 @@ def ours(args, model):
     return {r["test"][:2]: r["tok_s"] for r in json.loads(out)["results"]}
 
 
-def theirs(args, python, model):
-    command = [str(python), "-c", PEER, model, str(args.threads), str(args.prefill), str(args.decode),
+def theirs(args, python, model, peer):
+    command = [str(python), "-c", TRANSFORMERS if peer == "transformers" else LLAMA_CPP, model, str(args.threads), str(args.prefill), str(args.decode),
                str(args.depth)]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     return json.loads(out.splitlines()[-1])
@@ -86,21 +129,25 @@ def plot(path, rows):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    figure, axis = plt.subplots(figsize=(8, 0.5 * len(rows) + 1.5))
-    names = [f"{model} {test}" for model, test, *_ in rows]
-    axis.barh(names, [ratio for *_, ratio in rows], color="#4878a8")
+    figure, axis = plt.subplots(figsize=(8, 0.4 * len(rows) + 1.2))
+    names = [f"{model} {test}, {peer}" for model, test, peer, *_ in rows]
+    ratios = [ratio for *_, ratio in rows]
+    colors = ["#4878a8" if test.startswith("pp") else "#d08040" for _, test, *_ in rows]
+    axis.bar_label(axis.barh(names, ratios, color=colors), fmt="%.2f", padding=3)
     axis.axvline(1, color="black", linewidth=1)
-    axis.set_xlabel("tokens/s, ours / llama.cpp (1: equal)")
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("tokens/s, ours / the peer's (1: equal)")
+    axis.margins(x=0.1)
     axis.invert_yaxis()
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=100)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", metavar="MODEL.gguf")
+    parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--run", default=str(ROOT / "run"))
-    parser.add_argument("--python", type=pathlib.Path, help="a Python that has llama_cpp already")
+    parser.add_argument("--python", type=pathlib.Path, help="a Python that has the peers already")
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "peers")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prefill", type=int, default=256)
@@ -113,20 +160,21 @@ def main():
     python = args.python or make_venv(args.venv)
 
     rows = []
-    for model in args.models:
+    for name, path, peer in [find_model(args, python, m) for m in args.models]:
         seen = {"ours": {}, "theirs": {}}
         for _ in range(args.rounds):
-            for who, result in (("ours", ours(args, model)), ("theirs", theirs(args, python, model))):
+            for who, result in (("ours", ours(args, path)), ("theirs", theirs(args, python, path, peer))):
                 for test, rate in result.items():
                     seen[who].setdefault(test, []).append(rate)
+        at = f"@d{args.depth}" if args.depth else ""
         for test, n in (("pp", args.prefill), ("tg", args.decode)):
             if n:
                 a, b = (statistics.median(seen[who][test]) for who in ("ours", "theirs"))
-                rows.append((pathlib.Path(model).stem, f"{test}{n}", a, b, a / b))
-    text = f"Threads: {args.threads}, depth: {args.depth}, rounds: {args.rounds}; medians, tokens/s.\n\n"
-    text += "| model | test | ours | llama.cpp | ratio |\n|---|---|---:|---:|---:|\n"
-    for model, test, a, b, ratio in rows:
-        text += f"| {model} | {test} | {a:.1f} | {b:.1f} | {ratio:.2f} |\n"
+                rows.append((name, f"{test}{n}{at}", peer, a, b, a / b))
+    text = f"{args.threads} threads, {args.rounds} rounds; medians, tokens/s.\n\n"
+    text += "| model | test | peer | ours | the peer's | ratio |\n|---|---|---|---:|---:|---:|\n"
+    for name, test, peer, a, b, ratio in rows:
+        text += f"| {name} | {test} | {peer} | {a:.1f} | {b:.1f} | {ratio:.2f} |\n"
     print(text, end="")
     if args.md:
         args.md.write_text(text)
