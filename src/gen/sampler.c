@@ -4,6 +4,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "kernels/kernels.h"
+
+enum { BLOCK = 256 }; /* weights under one maximum */
+
 int sampler_init(Sampler *s, const SamplerParams *p, int n_vocab, Error *e) {
     *s = (Sampler){.params = *p, .rng = p->seed, .n_vocab = n_vocab};
     if (!(p->temperature >= 0) || isinf(p->temperature))
@@ -17,14 +21,18 @@ int sampler_init(Sampler *s, const SamplerParams *p, int n_vocab, Error *e) {
     if (p->top_k < 0) return fail(e, "top-k: expected a number from 0, found %d", p->top_k);
     if (p->repeat_last < 0) return fail(e, "repeat-last: expected a number from 0, found %d", p->repeat_last);
     s->candidates = malloc((size_t)n_vocab * sizeof *s->candidates);
+    s->weights = malloc((size_t)n_vocab * sizeof *s->weights);
+    s->block_max = malloc(((size_t)n_vocab / BLOCK + 1) * sizeof *s->block_max);
     s->recent = malloc(((size_t)p->repeat_last + 1) * sizeof *s->recent);
-    if (s->candidates && s->recent) return 0;
+    if (s->candidates && s->weights && s->block_max && s->recent) return 0;
     sampler_close(s);
     return fail(e, "sampler: memory: expected room for %d candidates, found none", n_vocab);
 }
 
 void sampler_close(Sampler *s) {
     free(s->candidates);
+    free(s->weights);
+    free(s->block_max);
     free(s->recent);
     *s = (Sampler){0};
 }
@@ -83,37 +91,61 @@ static int keep_first(Candidate *c, int n, int enough, double enough_weight) {
     return to;
 }
 
-/* exp_of - e^x for x <= 0, in plain arithmetic that the compiler can do on several values at once: n is x / ln 2
- * rounded, e^x = 2^n e^(x - n ln 2), and the rest is a polynomial. Source: Cephes, expf.c (2 ulp). */
-static inline float exp_of(float x) {
-    const float lowest = -87; /* e^-87 is the smallest that is no denormal; below it is 0 here */
-    float in = x < lowest ? lowest : x;
-    float n = (in * 1.44269504f + 12582912.0f) - 12582912.0f; /* 1.5 * 2^23: the sum has no fraction bits */
-    float r = in - n * 0.693359375f + n * 2.12194440e-4f;
-    float y = 1.9875691500e-4f;
-    y = y * r + 1.3981999507e-3f;
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
-    y = y * r * r + r + 1;
-    union {
-        int bits;
-        float value;
-    } power = {.bits = ((int)n + 127) << 23};
-    return x < lowest ? 0 : y * power.value;
-}
-
 static double weight_of(const Candidate *c, int n) {
     double sum = 0;
+#pragma omp simd reduction(+ : sum)
     for (int i = 0; i < n; i++) sum += (double)c[i].p;
     return sum;
+}
+
+/* weigh - weights[i] = e^((logits[i] - max) / temperature), and the largest of each block. Returns their sum. */
+static double weigh(Sampler *s, const float *logits, float max) {
+    double sum = 0;
+    for (int from = 0; from < s->n_vocab; from += BLOCK) {
+        int n = s->n_vocab - from < BLOCK ? s->n_vocab - from : BLOCK;
+        float *w = s->weights + from, part = 0, largest = 0;
+        for (int i = 0; i < n; i++) w[i] = (logits[from + i] - max) / s->params.temperature;
+        kernels_best()->exp(w, w, (size_t)n);
+#pragma omp simd reduction(+ : part) reduction(max : largest)
+        for (int i = 0; i < n; i++) {
+            part += w[i];
+            largest = w[i] > largest ? w[i] : largest;
+        }
+        s->block_max[from / BLOCK] = largest;
+        sum += (double)part;
+    }
+    return sum;
+}
+
+/* kth_block - the k-th largest of the blocks' maxima: at least k weights are as large; 0 if there are fewer blocks. */
+static float kth_block(Sampler *s, int k) {
+    int blocks = (s->n_vocab + BLOCK - 1) / BLOCK;
+    if (k > blocks) return 0;
+    for (int i = 0; i < blocks; i++) s->candidates[i] = (Candidate){s->block_max[i], i};
+    keep_first(s->candidates, blocks, k, INFINITY);
+    float least = s->candidates[0].p;
+    for (int i = 1; i < k; i++) least = s->candidates[i].p < least ? s->candidates[i].p : least;
+    return least;
+}
+
+/* collect - the tokens that weigh something and at least that much. Most blocks have none. */
+static int collect(Sampler *s, float least) {
+    int n = 0;
+    for (int from = 0; from < s->n_vocab; from += BLOCK) {
+        if (s->block_max[from / BLOCK] < least || s->block_max[from / BLOCK] == 0) continue;
+        int to = s->n_vocab - from < BLOCK ? s->n_vocab : from + BLOCK;
+        for (int i = from; i < to; i++) {
+            s->candidates[n] = (Candidate){s->weights[i], i};
+            n += s->weights[i] >= least && s->weights[i] > 0;
+        }
+    }
+    return n;
 }
 
 int sampler_filter(Sampler *s, float *logits, double *sum) {
     const SamplerParams *p = &s->params;
     Candidate *c = s->candidates;
-    int n = 0, bad = 0, best = 0;
+    int bad = 0, best = 0;
     float max = -INFINITY;
     penalize(s, logits);
 #pragma omp simd reduction(| : bad) reduction(max : max)
@@ -128,20 +160,15 @@ int sampler_filter(Sampler *s, float *logits, double *sum) {
         *sum = 1;
         return 1;
     }
-#pragma omp simd
-    for (int i = 0; i < s->n_vocab; i++) c[i] = (Candidate){exp_of((logits[i] - max) / p->temperature), i};
-    for (int i = 0; i < s->n_vocab; i++) {
-        c[n] = c[i];
-        n += c[i].p > 0;
-    }
+    double total = weigh(s, logits, max);
+    float least = 0;
+    if (p->top_k && p->top_k < s->n_vocab) least = kth_block(s, p->top_k);
+    else if (p->top_p < 1) /* what weighs less than an n-th of the mass that may be dropped is not in the smallest set */
+        least = (float)((1 - (double)p->top_p) * total / s->n_vocab * 0.999);
+    int n = collect(s, least);
     if (p->top_k && p->top_k < n) n = keep_first(c, n, p->top_k, INFINITY);
     if (p->top_p < 1) {
-        /* What weighs less than an n-th of the mass that may be dropped cannot be in the smallest set. */
-        double total = weight_of(c, n), least = (1 - (double)p->top_p) * total / n;
-        int kept = 0;
-        for (int i = 0; i < n; i++)
-            if ((double)c[i].p >= least) c[kept++] = c[i];
-        if (kept) n = kept;
+        if (p->top_k) total = weight_of(c, n);
         n = keep_first(c, n, n, (double)p->top_p * total);
     }
     if (p->min_p > 0) {

@@ -25,6 +25,8 @@ typedef struct {
     int *recent;           /* [repeat_last] ring of accepted tokens */
     int n_recent, next_recent;
     Candidate *candidates; /* [n_vocab] */
+    float *weights;        /* [n_vocab] */
+    float *block_max;      /* largest of each 256 weights */
 } Sampler;
 
 /* sampler_init - refuses parameters that mean nothing (NaN, negative, top_p above 1). */
