@@ -239,9 +239,10 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
     if (n_tok == 1 && group <= ROWS && !cache->exact && kv_heads % t->n && length >= 2 * SPLIT)
         parts = length / SPLIT < t->n ? length / SPLIT : t->n;
     if (parts == 1) {
-        int tiles = (rows + ROWS - 1) / ROWS;
-        for (int task = t->id; task < kv_heads * tiles; task += t->n) {
-            int head = task % kv_heads, row = task / kv_heads * ROWS, n = rows - row < ROWS ? rows - row : ROWS;
+        int tiles = (rows + ROWS - 1) / ROWS, task;
+        while (team_next(t, kv_heads * tiles, &task)) { /* the last rows, which see most, first */
+            int head = task % kv_heads, row = (tiles - 1 - task / kv_heads) * ROWS;
+            int n = rows - row < ROWS ? rows - row : ROWS;
             attend(&w, q, row, n, n_heads, cache, layer, head, pos, 0, pos + (row + n - 1) / group + 1);
             for (int i = 0; i < n; i++) {
                 int token = (row + i) / group, h = head * group + (row + i) % group;

@@ -225,19 +225,20 @@ static void ffn_block(const Thread *t, const Pass *p, int layer) {
     const Config *c = &p->m->config;
     const Layer *l = &p->m->weights.layers[layer];
     State *s = p->s;
-    size_t hidden = (size_t)c->hidden_dim, from, to;
+    size_t hidden = (size_t)c->hidden_dim;
+    int from, to;
     bool gated = c->ffn == FFN_SWIGLU, quantized = mat_is_quantized(&l->w_up);
 
     Act a = normed(t, p, l->ffn_norm, l->ffn_norm_bias, quantized || (gated && mat_is_quantized(&l->w_gate)));
     watch(t, p, "ffn_norm", layer, a.x, c->dim);
-    if (gated) matmul(t, s->gate, hidden, &l->w_gate, l->b_gate, &a, false);
-    matmul(t, s->up, hidden, &l->w_up, l->b_up, &a, false);
-
-    matmul_share(t, c->hidden_dim, &from, &to); /* swap 2, on the columns that this thread has just made */
-    for (size_t r = 0; r < (size_t)p->n; r++) {
-        float *gate = s->gate + r * hidden + from, *up = s->up + r * hidden + from;
-        if (gated) swiglu(gate, up, to - from);
-        else gelu(up, to - from);
+    while (matmul_next(t, c->hidden_dim, &a, &from, &to)) {
+        if (gated) matmul_piece(s->gate, hidden, &l->w_gate, l->b_gate, &a, false, from, to);
+        matmul_piece(s->up, hidden, &l->w_up, l->b_up, &a, false, from, to);
+        for (size_t r = 0; r < (size_t)p->n; r++) { /* swap 2, on the columns that have just been made */
+            float *gate = s->gate + r * hidden + from, *up = s->up + r * hidden + from;
+            if (gated) swiglu(gate, up, (size_t)(to - from));
+            else gelu(up, (size_t)(to - from));
+        }
     }
     team_barrier(t);
     project(t, p, gated ? s->gate : s->up, c->hidden_dim, &l->w_down, l->b_down, "ffn_out", layer);

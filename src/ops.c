@@ -71,26 +71,41 @@ void act_ready(const Thread *t, Act *a, bool quantized) {
 
 /* ---- Products ---------------------------------------------------------------------------------- */
 
-enum { GRAIN = 16, PIECE = 64 };
+enum {
+    GRAIN = 32,       /* columns of a piece: a multiple of it; whole panels of every instruction set */
+    PIECES = 8,       /* of each thread in decode, so that the last ones to finish wait little */
+    LEAST = 64,       /* ... but not less columns than this, which are worth the asking */
+    CACHED_ROWS = 64, /* rows of weights that stay in the cache for the second and third row of activations */
+};
 
-void matmul_share(const Thread *t, int rows, size_t *from, size_t *to) {
-    team_share(t, (size_t)rows, GRAIN, from, to);
+bool matmul_next(const Thread *t, int rows, const Act *a, int *from, int *to) {
+    int size = rows, piece;
+    if (t->n > 1) {
+        size = a->shared ? GRAIN : rows / (PIECES * t->n) / GRAIN * GRAIN;
+        if (!a->shared && size < LEAST) size = LEAST;
+    }
+    if (!team_next(t, (rows + size - 1) / size, &piece)) return false;
+    *from = piece * size;
+    *to = rows - *from < size ? rows : *from + size;
+    return true;
+}
+
+void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Act *a, bool add, int from, int to) {
+    if (a->shared || a->exact) {
+        a->kernels->gemm(y, y_stride, w, from, to, a, add);
+    } else {
+        int size = a->n == 1 ? to - from : CACHED_ROWS;
+        for (int r = from; r < to; r += size)
+            for (int i = 0; i < a->n; i++)
+                a->kernels->gemv(y + (size_t)i * y_stride, w, r, r + size < to ? r + size : to, a, i, add);
+    }
+    for (int i = 0; i < a->n && bias; i++)
+        a->kernels->add(y + (size_t)i * y_stride + from, bias + from, (size_t)(to - from));
 }
 
 void matmul(const Thread *t, float *y, size_t y_stride, const Mat *w, const float *bias, const Act *a, bool add) {
-    size_t from, to;
-    matmul_share(t, w->rows, &from, &to);
-    if (a->shared || a->exact) {
-        a->kernels->gemm(y, y_stride, w, (int)from, (int)to, a, add);
-    } else { /* a piece of the weights stays in the cache for the second and third row */
-        size_t piece = a->n == 1 ? to - from : PIECE;
-        for (size_t r = from; r < to; r += piece)
-            for (int i = 0; i < a->n; i++)
-                a->kernels->gemv(y + (size_t)i * y_stride, w, (int)r, (int)(r + piece < to ? r + piece : to), a, i,
-                                 add);
-    }
-    for (int i = 0; i < a->n && bias; i++)
-        a->kernels->add(y + (size_t)i * y_stride + from, bias + from, to - from);
+    int from, to;
+    while (matmul_next(t, w->rows, a, &from, &to)) matmul_piece(y, y_stride, w, bias, a, add, from, to);
 }
 
 /* ---- Functions of numbers ---------------------------------------------------------------------- */

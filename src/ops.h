@@ -33,10 +33,14 @@ void act_ready(const Thread *t, Act *a, bool quantized);
  *   y      row r starts at y + r * y_stride (floats)
  *   bias   [w.rows] or NULL
  *   a      a->dim == w->cols, ready
- * Each thread fills the columns that matmul_share names. NO barrier at the end: a caller may start several
- * products on the same Act, then one team_barrier. */
+ * The threads take pieces of the columns of y. NO barrier at the end: a caller may start several products on the same
+ * Act, then one team_barrier. */
 void matmul(const Thread *t, float *y, size_t y_stride, const Mat *w, const float *bias, const Act *a, bool add);
-void matmul_share(const Thread *t, int rows, size_t *from, size_t *to);
+
+/* matmul_next - the next piece [*from, *to) of `rows` columns of y for this thread; false: none is left.
+ * matmul_piece - the product's columns [from, to) alone. For what is done with them while they are in the cache. */
+bool matmul_next(const Thread *t, int rows, const Act *a, int *from, int *to);
+void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Act *a, bool add, int from, int to);
 
 /* softmax - in place, x[n]; subtracts the maximum first. */
 void softmax(float *x, int n);

@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ struct Team {
     int n;
     _Alignas(64) atomic_int arrived;
     _Alignas(64) atomic_int phase;
+    _Alignas(64) _Atomic uint64_t loop; /* which loop is being handed out, and its next piece in the low half */
 };
 
 Team *team_open(int n) {
@@ -22,6 +24,7 @@ Team *team_open(int n) {
     team->n = n > 1 ? n : 1;
     atomic_init(&team->arrived, 0);
     atomic_init(&team->phase, 0);
+    atomic_init(&team->loop, 0);
     return team;
 }
 
@@ -30,17 +33,19 @@ void team_close(Team *team) { free(team); }
 int team_size(const Team *team) { return team->n; }
 
 void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
+    unsigned loops = 0;
+    atomic_store_explicit(&team->loop, 0, memory_order_relaxed);
     if (team->n == 1) {
-        Thread t = {team, 0, 1};
+        Thread t = {team, 0, 1, &loops};
         body(&t, arg);
         return;
     }
-#pragma omp parallel num_threads(team->n)
+#pragma omp parallel num_threads(team->n) firstprivate(loops)
     {
         /* OpenMP may grant fewer threads than asked for; the barrier then waits for those. */
 #pragma omp single
         team->n = omp_get_num_threads();
-        Thread t = {team, omp_get_thread_num(), team->n};
+        Thread t = {team, omp_get_thread_num(), team->n, &loops};
         body(&t, arg);
     }
 }
@@ -63,6 +68,23 @@ void team_barrier(const Thread *t) {
             sched_yield();
         }
     }
+}
+
+/* A thread leaves a loop only when all of its pieces are taken, so the word may then go on to the next loop; who comes
+ * late to the old one finds it gone. */
+bool team_next(const Thread *t, int n, int *piece) {
+    uint64_t mine = *t->loops + 1, word = atomic_load_explicit(&t->team->loop, memory_order_relaxed);
+    for (;;) {
+        uint64_t loop = word >> 32, next = loop == mine ? word & 0xffffffff : 0;
+        if (loop > mine || next >= (uint64_t)n) break;
+        if (atomic_compare_exchange_weak_explicit(&t->team->loop, &word, mine << 32 | (next + 1), memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+            *piece = (int)next;
+            return true;
+        }
+    }
+    ++*t->loops;
+    return false;
 }
 
 void team_share(const Thread *t, size_t n, size_t grain, size_t *from, size_t *to) {

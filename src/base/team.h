@@ -4,13 +4,15 @@
  * `const Thread *t`, does its own share of the rows, and meets the others at team_barrier. OpenMP
  * supplies the threads, and OpenBLAS (its OpenMP build) draws on the same pool. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct Team Team;
 
 typedef struct {
     Team *team;
-    int id, n; /* 0 <= id < n */
+    int id, n;       /* 0 <= id < n */
+    unsigned *loops; /* shared loops that this thread has come to the end of */
 } Thread;
 
 /* team_open - a team of n >= 1 threads; NULL when out of memory. */
@@ -23,6 +25,11 @@ void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg);
 
 /* team_barrier - returns once every thread of the team has called it. Spins, then yields. */
 void team_barrier(const Thread *t);
+
+/* team_next - hands out the pieces 0 .. n - 1 of a loop, each to one thread, as they ask for them: a core that is slowed
+ * down by others takes fewer. Every thread calls it until it returns false, and comes to the same loops in the same order;
+ * which piece goes where is chance. No barrier. */
+bool team_next(const Thread *t, int n, int *piece);
 
 /* team_share - this thread's part [*from, *to) of n items, cut at multiples of `grain`. */
 void team_share(const Thread *t, size_t n, size_t grain, size_t *from, size_t *to);

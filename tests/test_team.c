@@ -1,0 +1,90 @@
+/* test_team - sharing out work: every piece to exactly one thread, whatever the number of threads. */
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+
+#include "base/team.h"
+
+#include <cmocka.h>
+
+enum { LOOPS = 300, LARGEST = 40 };
+
+typedef struct {
+    atomic_int taken[LOOPS][LARGEST];
+    atomic_int wrong;
+} Count;
+
+static int pieces_of(int loop) { return loop * 7 % (LARGEST + 1); } /* 0 too */
+
+static void take_all(const Thread *t, void *arg) {
+    Count *c = arg;
+    for (int loop = 0; loop < LOOPS; loop++) {
+        int piece;
+        while (team_next(t, pieces_of(loop), &piece)) {
+            if (piece < 0 || piece >= pieces_of(loop)) atomic_fetch_add(&c->wrong, 1);
+            else atomic_fetch_add(&c->taken[loop][piece], 1);
+        }
+        team_barrier(t);
+    }
+}
+
+/* No barrier between the loops: the threads are up to several loops apart. */
+static void take_all_at_once(const Thread *t, void *arg) {
+    Count *c = arg;
+    for (int loop = 0; loop < LOOPS; loop++) {
+        int piece;
+        while (team_next(t, pieces_of(loop), &piece)) atomic_fetch_add(&c->taken[loop][piece], 1);
+    }
+}
+
+static void check(void (*body)(const Thread *, void *)) {
+    static Count c;
+    for (int n = 1; n <= 4; n++) {
+        Team *team = team_open(n);
+        assert_non_null(team);
+        for (int run = 0; run < 5; run++) { /* a team starts from the first loop in every run */
+            c = (Count){0};
+            team_run(team, body, &c);
+            assert_int_equal(c.wrong, 0);
+            for (int loop = 0; loop < LOOPS; loop++)
+                for (int i = 0; i < LARGEST; i++) assert_int_equal(c.taken[loop][i], i < pieces_of(loop));
+        }
+        team_close(team);
+    }
+}
+
+static void test_pieces(void **state) {
+    (void)state;
+    check(take_all);
+}
+
+static void test_pieces_without_barriers(void **state) {
+    (void)state;
+    check(take_all_at_once);
+}
+
+static void test_share(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 5; threads++)
+        for (size_t n = 0; n < 200; n += 7)
+            for (size_t grain = 1; grain <= 32; grain *= 2) {
+                size_t end = 0;
+                for (int id = 0; id < threads; id++) {
+                    Thread t = {.id = id, .n = threads};
+                    size_t from, to;
+                    team_share(&t, n, grain, &from, &to);
+                    assert_int_equal(from, end);
+                    assert_true(from % grain == 0 || from == n);
+                    end = to;
+                }
+                assert_int_equal(end, n);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_pieces_without_barriers),
+                                       cmocka_unit_test(test_share)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
