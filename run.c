@@ -7,6 +7,7 @@
 
 #include "gen/modes.h"
 #include "gen/options.h"
+#include "io/file.h"
 
 #define VERSION "1.0"
 
@@ -20,12 +21,18 @@ static void on_interrupt(int number) {
     interrupted = 1;
 }
 
-/* A mapped file that shrinks under us cannot be read any more. */
-static void on_bus_error(int number) {
-    static const char text[] = "run: model file: expected it to keep its size, found it changed while in use\n";
-    (void)number;
-    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+static void say(const char *text) {
+    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
     (void)ignored;
+}
+
+/* A mapped file that shrinks under us cannot be read any more. */
+static void on_bus_error(int number, siginfo_t *info, void *context) {
+    char path[FILE_PATH];
+    (void)number, (void)context;
+    say("run: ");
+    say(file_mapped_at(path, info->si_addr) ? path : "model file");
+    say(": size: expected it to stay, found the file changed while in use\n");
     convert_remove(unfinished);
     _exit(1);
 }
@@ -47,7 +54,7 @@ int main(int argc, char **argv) {
     Options o;
     Error e = {0};
     on_signal(SIGINT, on_interrupt);
-    on_signal(SIGBUS, on_bus_error);
+    sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, NULL);
     on_signal(SIGTERM, on_end);
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN) on_signal(SIGHUP, on_end); /* nohup stays in force */
     on_signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */

@@ -284,6 +284,37 @@ static void config_json_is_refused_by_name(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* What config.json leaves out is what transformers' MistralConfig has then. */
+static void mistral_has_its_own_defaults(void **state) {
+    (void)state;
+    static const struct {
+        const char *more, *message;
+    } config[] = {
+        {"\"num_key_value_heads\": 2, \"max_position_embeddings\": 4096", ""},
+        {"\"num_key_value_heads\": 2, \"max_position_embeddings\": 4097", "sliding_window: expected none, found 4096 (what Mistral has"},
+        {"\"num_key_value_heads\": 2", "sliding_window: expected none, found 4096"}, /* of 131072 positions */
+        {"\"num_key_value_heads\": 2, \"sliding_window\": null", ""},
+        {"\"sliding_window\": null", "n_kv_heads: expected a divisor of the 4 heads, found 8"},
+    };
+    int bad = 0;
+    Bytes b = load(FIXTURES "base_hf/model.safetensors");
+    for (size_t i = 0; i < sizeof config / sizeof *config; i++) {
+        char text[512];
+        int n = snprintf(text, sizeof text,
+                         "{\"model_type\": \"mistral\", \"hidden_size\": 32, \"intermediate_size\": 32, \"num_hidden_layers\": 2, "
+                         "\"num_attention_heads\": 4, \"vocab_size\": 64, %s}",
+                         config[i].more);
+        memory_clear();
+        memory_put("config.json", text, (size_t)n);
+        memory_put("model.safetensors", b.data, b.n);
+        Error e = try(MEMORY);
+        bad += expect(config[i].more, &e, config[i].message);
+    }
+    memory_clear();
+    free(b.data);
+    assert_int_equal(bad, 0);
+}
+
 /* All end tokens count: those of config.json and those of generation_config.json, each once. */
 static void end_tokens_are_merged(void **state) {
     (void)state;
@@ -370,7 +401,7 @@ static void shards_stay_in_their_directory(void **state) {
         {SECOND, "missing.safetensors", "missing.safetensors: file: expected to open it"},
         {SECOND, "model-00001-of-00002.safetensors", "missing"}, /* the index puts a tensor where it is not */
         {"\"model.norm.weight\"", "\"model.norm.bias\"", "model.norm.weight: expected the index to map it here"},
-        {"\"weight_map\"", "\"weight_plan\"", "weight_map: expected an object, found none"},
+        {"\"weight_map\"", "\"weight_plan\"", "weight_map: expected an object with tensors, found none"},
         {"\"" SECOND "\"", "17", "expected a file name"},
     };
     char path[256], text[8192];
@@ -563,6 +594,7 @@ int main(void) {
         cmocka_unit_test(rope_rules_are_read_alike),
         cmocka_unit_test(cut_files_say_how_much_is_missing),
         cmocka_unit_test_setup_teardown(config_json_is_refused_by_name, make_dir, remove_dir),
+        cmocka_unit_test(mistral_has_its_own_defaults),
         cmocka_unit_test_setup_teardown(end_tokens_are_merged, make_dir, remove_dir),
         cmocka_unit_test(safetensors_are_refused_by_name),
         cmocka_unit_test_setup_teardown(shards_stay_in_their_directory, make_dir, remove_dir),

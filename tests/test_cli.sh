@@ -186,6 +186,21 @@ P
 if python3 "$tmp/interrupt.py" "$RUN" $model -z $tok -t 1 -s 1 -c 60000 -n 0 2>"$tmp/py"; then ok "Ctrl-C"
 else not_ok "Ctrl-C" "$(tail -n 1 "$tmp/py")"; fi
 
+cat >"$tmp/shrink.py" <<'P'
+import os, subprocess, sys
+model = sys.argv[2]
+p = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+p.stdout.read(1)  # it is generating
+os.truncate(model, 4096)
+out, err = p.communicate(timeout=60)
+lines = err.decode().splitlines()
+assert p.returncode == 1, (p.returncode, lines)
+assert lines[-1] == "run: " + os.path.realpath(model) + ": size: expected it to stay, found the file changed while in use", lines
+P
+cp $model "$tmp/shrinks.bin"
+if python3 "$tmp/shrink.py" "$RUN" "$tmp/shrinks.bin" -z $tok -t 1 -s 1 -c 60000 -n 0 2>"$tmp/py"; then ok "a model that shrinks"
+else not_ok "a model that shrinks" "$(tail -n 1 "$tmp/py")"; fi
+
 # the bank of files from public bug reports
 cases=../shared/cases/run_cases.py
 if [ -e $cases ]; then

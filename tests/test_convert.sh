@@ -58,6 +58,9 @@ refused "unknown type" 2 $F/base.gguf -m convert --type q9_9 -o "$dir/no.gguf"
 refused "no output" 2 $F/base.gguf -m convert
 refused "a directory that is not there" 1 $F/base.gguf -m convert -o "$dir/none/no.gguf"
 refused "over itself" 1 "$dir/q8_0.gguf" -m convert -o "$dir/q8_0.gguf"
+cp $F/base_v0.bin "$dir/nan.bin"
+printf '\000\000\300\177' | dd of="$dir/nan.bin" bs=1 seek=28 conv=notrunc 2>/dev/null # the first weight
+for target in gguf bin; do refused "a weight that is no number, to .$target" 1 "$dir/nan.bin" -m convert --type q8_0 -o "$dir/no.$target"; done
 refused "GPT-2" 1 $F/gpt2_hf -m convert -o "$dir/no.gguf"
 if [ -c /dev/full ]; then # a full disk: the file-size limit stands in for it
     (ulimit -f 20; trap '' XFSZ; "$RUN" $F/base.gguf -m convert -o "$dir/no.gguf" >/dev/null 2>"$dir/err")

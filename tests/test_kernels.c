@@ -263,6 +263,25 @@ static void elementwise(void **state) {
     }
 }
 
+/* An activation that is infinite or no number makes its block's products none, never values. */
+static void no_number_stays_none(void **state) {
+    const Kernels *k = level(state);
+    static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        for (int at = 0; at < QK; at++) {
+            float x[2 * QK], d[2], weight_of_min[2];
+            int8_t q[2 * QK];
+            int32_t sum[2];
+            for (int j = 0; j < 2 * QK; j++) x[j] = random_unit();
+            x[at] = bad[i];
+            k->quantize(q, d, sum, weight_of_min, 1, x, 2);
+            assert_true(isnan(d[0]) && isnan(weight_of_min[0]) && sum[0] == 0);
+            for (int j = 0; j < QK; j++) assert_int_equal(q[j], 0);
+            assert_true(isfinite(d[1]) && isfinite(weight_of_min[1]));
+        }
+    }
+}
+
 static void tiles(void **state) {
     const Kernels *k = level(state);
     enum { K = 37, STRIDE = 40 };
@@ -298,6 +317,7 @@ int main(void) {
             cmocka_unit_test_prestate(products, name),
             cmocka_unit_test_prestate(gemm_is_exact, name),
             cmocka_unit_test_prestate(activations_in_8_bits, name),
+            cmocka_unit_test_prestate(no_number_stays_none, name),
             cmocka_unit_test_prestate(exp_within_2_ulp, name),
             cmocka_unit_test_prestate(elementwise, name),
             cmocka_unit_test_prestate(tiles, name),

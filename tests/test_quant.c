@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "kernels/mat.h"
+#include "kernels/quantize.h"
 
 static void f16_round_trips(void **state) {
     (void)state;
@@ -74,10 +75,28 @@ static void blocks_by_hand(void **state) {
     assert_true(out[3] == -128000);
 }
 
+/* A weight that is no number must not become one. */
+static void blocks_refuse_what_is_no_number(void **state) {
+    (void)state;
+    static const DType blocks[] = {DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1};
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    unsigned char out[QK * sizeof(float)];
+    float x[QK] = {1, -2};
+    for (int t = 0; t < 3; t++) {
+        assert_true(dtype_quantize(out, x, QK, blocks[t]));
+        for (int k = 0; k < 3; k++) {
+            x[17] = bad[k];
+            assert_false(dtype_quantize(out, x, QK, blocks[t]));
+        }
+        x[17] = 0;
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f16_round_trips),
         cmocka_unit_test(bf16_rounds_to_even),
+        cmocka_unit_test(blocks_refuse_what_is_no_number),
         cmocka_unit_test(blocks_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

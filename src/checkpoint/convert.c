@@ -178,6 +178,11 @@ static DType target_type(const Writer *w, Field f, const Mat *m) {
 
 static void write_bytes(Writer *w, const void *p, size_t n) { fwrite(p, 1, n, w->file); }
 
+static int refuse_row(Writer *w, Field f, int row, DType type) {
+    return fail(w->e, "%s: %s row %d: expected values that %s can hold, found larger ones or no numbers", w->ck->path,
+                field_name(f), row, dtype_info[type].name);
+}
+
 static int write_tensor(Writer *w, Field f, int layer, DType type) {
     Mat m = source_mat(w, f, layer);
     int rows, cols;
@@ -192,8 +197,7 @@ static int write_tensor(Writer *w, Field f, int layer, DType type) {
         if (is_vector(f)) target_vector(w, f, &m, cols);
         else target_row(w, f, &m, r);
         if (!dtype_quantize(w->packed, w->sum, (size_t)cols, type))
-            return fail(w->e, "%s: %s row %d: expected values that %s can hold, found larger ones",
-                        w->ck->path, field_name(f), r, dtype_info[type].name);
+            return refuse_row(w, f, r, type);
         write_bytes(w, w->packed, bytes);
     }
     return 0;
@@ -449,6 +453,7 @@ static int write_bin_list(Writer *w, const Field *list, int n, int group) {
                 for (int r = 0; r < rows; r++) {
                     if (stopped(w)) return -1;
                     target_row(w, list[i], &m, r);
+                    if (!floats_finite(w->sum, (size_t)cols)) return refuse_row(w, list[i], r, DTYPE_Q8_0);
                     for (int c = 0; c < cols; c += group) {
                         float max = 0;
                         for (int k = 0; k < group; k++) max = fmaxf(max, fabsf(w->sum[c + k]));

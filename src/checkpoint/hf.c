@@ -10,8 +10,6 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 
-enum { MAX_SHARDS = 1024 };
-
 typedef struct {
     Checkpoint *ck;
     HfConfig config;
@@ -136,29 +134,32 @@ static int add_tensor(Loader *l, const SafeTensor *t) {
     return checkpoint_add(ck, (Field)field, layer, t->name, m, l->e);
 }
 
-/* Adds a file's tensors: all of them, or those that the index maps to it. */
-static int add_file(Loader *l, const File *file, const cJSON *map, const char *shard) {
+/* Place - what the index says of one tensor. */
+typedef struct {
+    const char *shard, *tensor;
+} Place;
+
+static int compare_places(const void *a, const void *b) {
+    const Place *x = a, *y = b;
+    int order = strcmp(x->shard, y->shard);
+    return order ? order : strcmp(x->tensor, y->tensor);
+}
+
+/* Adds a file's tensors; with an index they must be those of the n places, all of this shard and sorted. */
+static int add_file(Loader *l, const File *file, const Place *places, size_t n) {
     SafeTensors st;
     if (safetensors_open(&st, file, l->e)) return -1;
     int status = -1;
-    const cJSON *entry;
-    if (map) {
-        size_t mapped = 0;
-        cJSON_ArrayForEach(entry, map) mapped += strcmp(entry->valuestring, shard) == 0;
-        for (size_t i = 0; i < st.n; i++) {
-            entry = cJSON_GetObjectItemCaseSensitive(map, st.tensors[i].name);
-            if (entry && strcmp(entry->valuestring, shard) == 0) mapped--;
-            else {
-                fail(l->e, "%s: %s: expected the index to map it here, found %s", file->path,
-                     st.tensors[i].name, entry ? "it mapped elsewhere" : "no entry");
-                goto done;
-            }
-        }
-        if (mapped) {
-            fail(l->e, "%s: tensors: expected all that the index maps here, found %zu missing",
-                 file->path, mapped);
+    for (size_t i = 0; i < st.n && places; i++) {
+        Place wanted = {places->shard, st.tensors[i].name};
+        if (!bsearch(&wanted, places, n, sizeof *places, compare_places)) {
+            fail(l->e, "%s: %s: expected the index to map it here, found it does not", file->path, wanted.tensor);
             goto done;
         }
+    }
+    if (st.n < n) { /* no name is there twice, neither here nor in the index */
+        fail(l->e, "%s: tensors: expected all that the index maps here, found %zu missing", file->path, n - st.n);
+        goto done;
     }
     for (size_t i = 0; i < st.n; i++)
         if (add_tensor(l, &st.tensors[i])) goto done;
@@ -168,50 +169,47 @@ done:
     return status;
 }
 
+static int read_places(Place *places, const cJSON *map, const char *index_path, Error *e) {
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, map) {
+        if (!cJSON_IsString(entry))
+            return fail(e, "%s: %.60s: expected a file name, found something else", index_path, entry->string);
+        const char *name = entry->valuestring;
+        if (!name[0] || strchr(name, '/') || strchr(name, '\\') || name[0] == '.')
+            return fail(e, "%s: %.60s: expected a file in the same directory, found %.60s", index_path, entry->string,
+                        name);
+        *places++ = (Place){name, entry->string};
+    }
+    return 0;
+}
+
 static int open_shards(Loader *l, const char *dir, const char *index_path) {
     cJSON *root = json_read(index_path, l->e);
     if (!root) return -1;
-    const char **shard = calloc(MAX_SHARDS, sizeof *shard);
-    int n = 0, status = -1;
-    const cJSON *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map"), *entry;
-    if (!shard) {
+    Place *places = NULL;
+    int status = -1;
+    const cJSON *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map");
+    size_t n = (size_t)cJSON_GetArraySize(map);
+    if (!cJSON_IsObject(map) || n == 0) {
+        fail(l->e, "%s: weight_map: expected an object with tensors, found %s", index_path, map ? "something else" : "none");
+        goto done;
+    }
+    if (!(places = malloc(n * sizeof *places))) {
         fail(l->e, "%s: memory: expected some, found none", index_path);
         goto done;
     }
-    if (!cJSON_IsObject(map)) {
-        fail(l->e, "%s: weight_map: expected an object, found %s", index_path,
-             map ? "something else" : "none");
-        goto done;
-    }
-    cJSON_ArrayForEach(entry, map) {
-        if (!cJSON_IsString(entry)) {
-            fail(l->e, "%s: %.60s: expected a file name, found something else", index_path,
-                 entry->string);
-            goto done;
-        }
-        const char *name = entry->valuestring;
-        if (!name[0] || strchr(name, '/') || strchr(name, '\\') || name[0] == '.') {
-            fail(l->e, "%s: %.60s: expected a file in the same directory, found %.60s", index_path,
-                 entry->string, name);
-            goto done;
-        }
-        int i = 0;
-        while (i < n && strcmp(shard[i], name) != 0) i++;
-        if (i == MAX_SHARDS) {
-            fail(l->e, "%s: shards: expected at most %d, found more", index_path, MAX_SHARDS);
-            goto done;
-        }
-        if (i == n) shard[n++] = name;
-    }
-    for (int i = 0; i < n; i++) {
+    if (read_places(places, map, index_path, l->e)) goto done;
+    qsort(places, n, sizeof *places, compare_places);
+    for (size_t from = 0, to; from < n; from = to) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/%s", dir, shard[i]);
+        for (to = from + 1; to < n && strcmp(places[to].shard, places[from].shard) == 0;) to++;
+        snprintf(path, sizeof path, "%s/%s", dir, places[from].shard);
         const File *file = checkpoint_map(l->ck, path, l->e);
-        if (!file || add_file(l, file, map, shard[i])) goto done;
+        if (!file || add_file(l, file, places + from, to - from)) goto done;
     }
     status = 0;
 done:
-    free(shard);
+    free(places);
     cJSON_Delete(root);
     return status;
 }
@@ -253,7 +251,7 @@ int hf_open(Checkpoint *ck, Error *e) {
     if (access(path, F_OK) == 0 && hf_generation_read(ck, path, e)) return -1;
 
     if (ck->format == FORMAT_SAFETENSORS) {
-        if (add_file(&l, &ck->files[0], NULL, NULL)) return -1;
+        if (add_file(&l, &ck->files[0], NULL, 0)) return -1;
         return check_biases(&l);
     }
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", dir);
@@ -274,6 +272,6 @@ int hf_open(Checkpoint *ck, Error *e) {
                     ck->path);
     }
     const File *file = checkpoint_map(ck, path, e);
-    if (!file || add_file(&l, file, NULL, NULL)) return -1;
+    if (!file || add_file(&l, file, NULL, 0)) return -1;
     return check_biases(&l);
 }

@@ -156,6 +156,8 @@ static bool given(const cJSON *object, const char *key) {
     return item && !cJSON_IsNull(item);
 }
 
+static bool absent(const cJSON *object, const char *key) { return !cJSON_GetObjectItemCaseSensitive(object, key); }
+
 static int need_int(int *out, const cJSON *root, const char *key, const char *path, Error *e) {
     if (!given(root, key)) return fail(e, "%s: %s: expected the key, found none", path, key);
     return json_int(out, root, key, 1, INT32_MAX, path, e);
@@ -356,8 +358,9 @@ static int read_llama(Checkpoint *ck, const cJSON *root, const char *path, HfCon
         need_int(&c->n_heads, root, "num_attention_heads", path, e) ||
         need_int(&c->vocab_size, root, "vocab_size", path, e))
         return -1;
-    c->n_ctx = 2048; /* LlamaConfig's default */
-    c->n_kv_heads = c->n_heads;
+    bool mistral = strcmp(ck->arch, "mistral") == 0;
+    c->n_ctx = mistral ? 131072 : 2048; /* MistralConfig's and LlamaConfig's defaults */
+    c->n_kv_heads = mistral && absent(root, "num_key_value_heads") ? 8 : c->n_heads;
     if (!given(root, "head_dim") && c->dim % c->n_heads)
         return fail(e, "%s: num_attention_heads: expected a divisor of hidden_size %d, found %d",
                     path, c->dim, c->n_heads);
@@ -389,14 +392,15 @@ static int read_llama(Checkpoint *ck, const cJSON *root, const char *path, HfCon
             return fail(e, "%s: hidden_act: expected silu, found %.40s, which is not supported",
                         path, act ? act : "no string");
     }
-    int window = 0;
+    bool implied = mistral && absent(root, "sliding_window"); /* null is none */
+    int window = implied ? 4096 : 0;
     bool use_window = true;
     if (json_bool(&use_window, root, "use_sliding_window", path, e) ||
         json_int(&window, root, "sliding_window", 0, INT32_MAX, path, e))
         return -1;
     if (use_window && window && window < c->n_ctx)
-        return fail(e, "%s: sliding_window: expected none, found %d, which is not supported", path,
-                    window);
+        return fail(e, "%s: sliding_window: expected none, found %d%s, which is not supported", path, window,
+                    implied ? " (what Mistral has without the key; null says none)" : "");
     return c->pos == POS_ROPE ? read_rope(ck, root, path, e) : 0;
 }
 

@@ -88,6 +88,29 @@ void file_close(File *f) {
     *f = (File){0};
 }
 
+/* One line a mapping: "from-to rwxp offset device inode    /path", numbers in hexadecimal. */
+bool file_mapped_at(char path[FILE_PATH], const void *address) {
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    char line[FILE_PATH + 128], c;
+    size_t n = 0;
+    bool found = false;
+    while (fd >= 0 && !found && read(fd, &c, 1) == 1) {
+        if (c != '\n') {
+            if (n + 1 < sizeof line) line[n++] = c;
+            continue;
+        }
+        line[n] = 0;
+        n = 0;
+        char *end, *name = strchr(line, '/');
+        uintptr_t from = (uintptr_t)strtoull(line, &end, 16);
+        uintptr_t to = *end == '-' ? (uintptr_t)strtoull(end + 1, NULL, 16) : 0;
+        found = name && (uintptr_t)address >= from && (uintptr_t)address < to && strlen(name) < FILE_PATH;
+        if (found) strcpy(path, name);
+    }
+    if (fd >= 0) close(fd);
+    return found;
+}
+
 static bool begins(const File *f, const char *text, size_t n) {
     return f->size >= n && memcmp(f->data, text, n) == 0;
 }

@@ -5,6 +5,12 @@
 
 static bool is_infinite_f16(uint16_t h) { return (h & 0x7c00) == 0x7c00; }
 
+bool floats_finite(const float *x, size_t n) {
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) finite &= isfinite(x[i]) != 0;
+    return finite;
+}
+
 static int8_t clamp15(float x) {
     int q = (int)x;
     return (int8_t)(q > 15 ? 15 : q);
@@ -52,6 +58,7 @@ static bool block_q4_1(BlockQ4_1 *b, const float *x) {
 
 bool dtype_quantize(void *out, const float *x, size_t n, DType t) {
     bool fits = true;
+    if (dtype_info[t].block_values > 1 && !floats_finite(x, n)) return false; /* it has no integer */
     switch (t) {
     case DTYPE_F32:
         memcpy(out, x, n * sizeof *x);

@@ -1,5 +1,7 @@
 /* simd_body - the kernels, compiled once for each instruction set by avx2.c, avxvnni.c, avx512.c, which define
  * the vector V of LANES floats, I of LANES int32, dot_u8s8, HAS_VNNI (then also i_dot) and TABLE. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
@@ -147,16 +149,23 @@ static float softmax_step(float *s, int valid, int n, float *max, float *total) 
 
 static void quantize(int8_t *q, float *d, int32_t *sum, float *weight_of_min, int step, const float *x,
                      int blocks) {
-    const __m256 sign = _mm256_set1_ps(-0.0f);
+    const __m256i magnitude = _mm256_set1_epi32(INT32_MAX);
     for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, weight_of_min += step, x += QK) {
-        __m256 v[4], largest = _mm256_setzero_ps();
-        for (int i = 0; i < 4; i++) {
+        __m256 v[4];
+        __m256i largest = _mm256_setzero_si256();
+        for (int i = 0; i < 4; i++) { /* as integers magnitudes have the same order, and NaN is the largest */
             v[i] = _mm256_loadu_ps(x + 8 * i);
-            largest = _mm256_max_ps(largest, _mm256_andnot_ps(sign, v[i]));
+            largest = _mm256_max_epi32(largest, _mm256_and_si256(magnitude, _mm256_castps_si256(v[i])));
         }
-        __m128 m = _mm_max_ps(_mm256_castps256_ps128(largest), _mm256_extractf128_ps(largest, 1));
-        m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-        float max = _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+        __m128i m = _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
+        m = _mm_max_epi32(m, _mm_unpackhi_epi64(m, m));
+        float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(m, _mm_shuffle_epi32(m, 1))));
+        if (!(max <= FLT_MAX)) { /* infinite or no number: so is every product, none of it may look like a value */
+            memset(q, 0, QK);
+            *d = *weight_of_min = NAN;
+            *sum = 0;
+            continue;
+        }
         *d = max / 127;
         __m256 inverse = _mm256_set1_ps(max > 0 ? 127 / max : 0);
         __m256i n[4];
@@ -167,7 +176,7 @@ static void quantize(int8_t *q, float *d, int32_t *sum, float *weight_of_min, in
         _mm256_storeu_si256((__m256i *)(void *)q, bytes);
         __m128i s = _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
         s = _mm_add_epi32(s, _mm_unpackhi_epi64(s, s));
-        *sum = _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 1))); /* of no number: wraps, as lanes do */
+        *sum = _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 1)));
         *weight_of_min = *d * (float)*sum;
     }
 }
