@@ -256,6 +256,22 @@ static void config_json_is_refused_by_name(void **state) {
         {"\"silu\"", "\"\xff\"", "expected UTF-8, found byte 0xff"},
         {"\"eos_token_id\": 2\n}", "\"eos_token_id\": 2\n} more", "expected its end"},
         {"\"eos_token_id\": 2", "\"eos_token_id\": \"</s>\"", "eos_token_id"},
+        {"\"eos_token_id\": 2", "\"eos_token_id\": -1", ""}, /* none */
+        {"\"rope_type\": \"default\"", "\"rope_type\": 7", "rope_parameters.rope_type: expected a string"},
+        {"\"rope_type\": \"default\"", "\"type\": 7", "rope_parameters.type: expected a string"},
+        {"\"rope_type\": \"default\"", "\"factor\": 2", "rope_parameters: expected rope_type, found none"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"llama3\", \"factor\": 2", "expected original_max_position_embeddings, found none"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "expected factor, found none"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"original_max_position_embeddings\": 16", ""},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"longrope\", \"short_factor\": [1]", "short_factor: expected a list of 4 numbers"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"longrope\", \"short_factor\": [1, 0, 1, 1]", "short_factor[1]: expected a positive number"},
+        {"\"rope_type\": \"default\"", "\"partial_rotary_factor\": 1.5", "partial_rotary_factor: expected above 0 and at most 1"},
+        {"\"rope_theta\": 10000.0", "\"rope_theta\": \"big\"", "rope_theta: expected a number"},
+        {"\"rope_parameters\": {\n  \"rope_theta\": 10000.0,\n  \"rope_type\": \"default\"\n }", "\"rope_scaling\": [2]",
+         "rope_scaling: expected an object, found something else"},
+        {"\"num_attention_heads\": 4", "\"num_attention_heads\": 1048576", "n_heads: expected 1 to"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"llama_swap\"", "norm: expected layernorm or rmsnorm, found none"},
+        {"\"mlp_bias\": false", "\"mlp_bias\": false, \"use_sliding_window\": \"no\"", "use_sliding_window: expected true or false"},
     };
     int bad = 0;
     char path[256], text[4096];
@@ -487,6 +503,190 @@ static void gguf_is_refused_by_name(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* A key more than the fixture has: what it changes and is not built is refused, what says nothing new is taken. */
+static void gguf_keys_are_refused_by_name(void **state) {
+    (void)state;
+#define U32(x) (const uint32_t[]){x}, 4
+#define F32(x) (const float[]){x}, 4
+#define STR(x) "\0\0\0\0\0\0\0" x
+    const struct {
+        const char *key;
+        uint32_t type;
+        const void *value;
+        size_t n;
+        const char *message;
+    } add[] = {
+        {"llama.attention.sliding_window", GGUF_U32, U32(1), "sliding_window: expected none, found 1"},
+        {"llama.attention.sliding_window", GGUF_U32, U32(64), ""}, /* as long as the context: no window */
+        {"llama.attention.causal", GGUF_BOOL, "", 1, "llama.attention.causal: expected true, found false"},
+        {"llama.attention.causal", GGUF_BOOL, "\2", 1, "boolean at byte"},
+        {"llama.attention.causal", GGUF_U8, "\1", 1, "llama.attention.causal: expected a boolean, found u8"},
+        {"llama.attention.value_length", GGUF_U32, U32(4), "value_length: expected the key length 8, found 4"},
+        {"llama.vocab_size", GGUF_U32, U32(65), "vocab_size: expected 64, the rows of the embedding, found 65"},
+        {"llama.vocab_size", GGUF_U8, "\100", 1, ""},
+        {"llama.vocab_size", GGUF_I8, "\100", 1, ""},
+        {"llama.vocab_size", GGUF_I8, "\377", 1, "vocab_size: expected 1 to 2147483647, found -1"},
+        {"llama.vocab_size", GGUF_U16, "\100", 2, ""},
+        {"llama.vocab_size", GGUF_I16, "\100", 2, ""},
+        {"llama.vocab_size", GGUF_U64, "\100\0\0\0\0\0\0", 8, ""},
+        {"llama.vocab_size", GGUF_I64, "\100\0\0\0\0\0\0", 8, ""},
+        {"llama.vocab_size", GGUF_U64, "\100\0\0\0\0\0\0\200", 8, "vocab_size: expected 1 to"},
+        {"llama.vocab_size", GGUF_F32, F32(64), "vocab_size: expected an integer, found f32"},
+        {"llama.logit_scale", GGUF_F32, F32(2), "logit_scale: expected 1, found 2, which is not supported"},
+        {"llama.logit_scale", GGUF_F64, (const double[]){1}, 8, ""},
+        {"llama.logit_scale", GGUF_U32, U32(1), ""},
+        {"llama.logit_scale", GGUF_STRING, "\1\0\0\0\0\0\0\0" "1", 9, "logit_scale: expected a number, found string"},
+        {"llama.expert_count", GGUF_U32, U32(8), "expert_count: expected 0, found 8"},
+        {"llama.rope.scale_linear", GGUF_F32, F32(2), ""},
+        {"llama.rope.scaling.type", GGUF_STRING, "\6" STR("linear"), 14, "rope.scaling.factor: expected the key, found none"},
+        {"llama.rope.scaling.type", GGUF_STRING, "\4" STR("yarn"), 12, "rope.scaling.factor: expected the key, found none"},
+        {"llama.rope.scaling.type", GGUF_STRING, "\6" STR("spiral"), 14, "expected none, linear, yarn or longrope, found spiral"},
+        {"llama.rope.scaling.type", GGUF_U32, U32(1), "rope.scaling.type: expected a string, found u32"},
+        {"llama.rope.scaling.factor", GGUF_F32, F32(2), "rope.scaling.type: expected a type for the factor 2, found none"},
+        {"llama.block_count", GGUF_U32, U32(2), "key llama.block_count: expected once, found twice"},
+        {"general.alignment", GGUF_U32, U32(12), "general.alignment: expected a multiple of 8, found 12"},
+        {"general.alignment", GGUF_U32, U32(0), "general.alignment: expected 1 to"},
+        {"any", GGUF_ARRAY, "\143\0\0\0\1\0\0\0\0\0\0\0" "0", 13, "array type at byte"},
+        {"any", GGUF_ARRAY, "\4\0\0\0\377\377\377\377\377\377\377\377", 12, "array length at byte"},
+        {"any", GGUF_ARRAY, "\7\0\0\0\1\0\0\0\0\0\0\0\5", 13, "boolean at byte"},
+        {"", GGUF_U32, U32(1), "key at byte 32: expected a name"},
+        {"tokenizer.ggml.tokens", GGUF_ARRAY, "\4\0\0\0\0\0\0\0\0\0\0\0", 12, "tokens: expected an array of strings"},
+        {"tokenizer.ggml.tokens", GGUF_ARRAY, "\10\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0" "a", 21,
+         "tokens: expected 64, the rows of the embedding, found 1"},
+        {"tokenizer.ggml.eos_token_id", GGUF_U32, U32(64), "tokenizer.ggml.eos_token_id: expected 0 to 63, found 64"},
+    };
+    int bad = 0;
+    Bytes b = load(FIXTURES "base_q4_1.gguf");
+    for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
+        size_t n;
+        char what[80], *bytes = gguf_with_key(b.data, b.n, add[i].key, add[i].type, add[i].value, add[i].n, &n);
+        Error e = try_bytes("x.gguf", bytes, n);
+        snprintf(what, sizeof what, "key %zu (%s)", i, add[i].key);
+        bad += expect(what, &e, add[i].message);
+        free(bytes);
+    }
+    free(b.data);
+    assert_int_equal(bad, 0);
+}
+
+/* The first `from` of a safetensors header replaced; the file grows or shrinks with it. */
+static Bytes with_header(const char *path, const char *from, const char *to) {
+    Bytes b = load(path), out = {malloc(b.n + strlen(to)), 0};
+    char *at = memmem(b.data, b.n, from, strlen(from));
+    assert_true(at && out.data);
+    size_t before = (size_t)(at - b.data), n_from = strlen(from), n_to = strlen(to);
+    uint64_t header;
+    memcpy(&header, b.data, sizeof header);
+    header = header + n_to - n_from;
+    memcpy(out.data, b.data, before);
+    memcpy(out.data, &header, sizeof header);
+    memcpy(out.data + before, to, n_to);
+    memcpy(out.data + before + n_to, at + n_from, b.n - before - n_from);
+    out.n = b.n + n_to - n_from;
+    free(b.data);
+    return out;
+}
+
+static void hf_tensors_are_refused_by_name(void **state) {
+    (void)state;
+#define BASE FIXTURES "base_hf/"
+#define GPT2 FIXTURES "ladder/gpt2/"
+#define Q "model.layers.0.self_attn.q_proj.weight"
+#define QKV "h.0.attn.c_attn"
+    static const struct {
+        const char *dir, *from, *to, *message;
+    } edit[] = {
+        {BASE, "", "", ""},
+        {BASE, Q "\":{\"dtype\":\"F32\"", Q "\":{\"dtype\":\"I32\"", Q ": dtype: expected F32, F16 or BF16, found I32"},
+        {BASE, Q "\":{\"dtype\":\"F32\",\"shape\":[32,32]", Q "\":{\"dtype\":\"F32\",\"shape\":[1,32,32]", "expected 1 or 2 dimensions, found 3"},
+        {BASE, Q, "model.layers.0.self_attn.q_proj.bias", "expected no bias (attention_bias is false), found one"},
+        {BASE, Q, "model.layers.0.self_attn.qkv_proj.weight", "qkv_proj.weight: expected a tensor this program knows"},
+        {BASE, Q, "score.weight", "wq of layer 0: expected the tensor, found none"}, /* a head of another task */
+        {BASE, Q, "model.layers.00.self_attn.q_proj.weight", "expected a tensor this program knows"},
+        {BASE, "model.norm.weight", "model.norm.bias", "model.norm.bias: expected no such tensor with this config"},
+        {BASE, "model.norm.weight", "model.embed_positions.weight", "expected no such tensor with this config"},
+        {BASE, "{\"format\":\"pt\"}", "{\"format\":1}", "__metadata__: expected strings"},
+        {BASE, "\"lm_head.weight\":", "\"nothing\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"lm_head.weight\":", ""},
+        {BASE, "\"lm_head.weight\":", "\"model.norm.x\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"lm_head.weight\":",
+         "model.norm.x: expected a tensor this program knows"},
+        {GPT2, "", "", ""},
+        {GPT2, QKV ".weight\":{\"dtype\":\"F32\",\"shape\":[16,48]", QKV ".weight\":{\"dtype\":\"F32\",\"shape\":[48,16]",
+         "shape: expected 48 outputs, found 16"},
+        {GPT2, QKV ".bias\":{\"dtype\":\"F32\",\"shape\":[48]", QKV ".bias\":{\"dtype\":\"F32\",\"shape\":[3,16]", "shape: expected [48], found [16]"},
+        {GPT2, "transformer." QKV ".bias", QKV ".bias", ""},
+        {GPT2, "transformer.h.1.ln_1.bias", "transformer.h.0.ln_1.x", "expected a tensor this program knows"},
+        {GPT2, "transformer." QKV ".bias", "score.bias", "as in layer 0"},
+    };
+    int bad = 0;
+    for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%smodel.safetensors", edit[i].dir);
+        Bytes weights = with_header(path, edit[i].from, edit[i].to);
+        snprintf(path, sizeof path, "%sconfig.json", edit[i].dir);
+        Bytes config = load(path);
+        memory_clear();
+        memory_put("model.safetensors", weights.data, weights.n);
+        memory_put("config.json", config.data, config.n);
+        Error e = try(MEMORY);
+        bad += expect(edit[i].to, &e, edit[i].message);
+        free(weights.data);
+        free(config.data);
+    }
+    memory_clear();
+    assert_int_equal(bad, 0);
+}
+
+static void gpt2_config_is_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to, *message;
+    } edit[] = {
+        {"\"n_head\": 4", "\"n_head\": 3", "n_head: expected a divisor of n_embd 16, found 3"},
+        {"\"n_embd\": 16", "\"n_embd\": 2097152", "n_embd: expected at most 1048576"},
+        {"\"n_embd\": 16", "\"n_embed\": 16", "n_embed: expected a key this program knows"},
+        {"\"gelu_new\"", "\"relu\"", "activation_function: expected gelu_new, found relu"},
+        {"\"scale_attn_weights\": true", "\"scale_attn_weights\": false", "scale_attn_weights: expected true, found false"},
+        {"\"add_cross_attention\": false", "\"add_cross_attention\": true", "add_cross_attention: expected false, found true"},
+        {"\"n_inner\": 12", "\"n_inner\": 13", "shape: expected"},
+        {"\"n_inner\": 12", "\"n_inner\": 0", "n_inner: expected an integer from 1"},
+        {"\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": []", "layer_norm_epsilon: expected a number"},
+    };
+    int bad = 0;
+    Bytes config = load(GPT2 "config.json"), weights = load(GPT2 "model.safetensors");
+    for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
+        char text[4096];
+        const char *at = strstr(config.data, edit[i].from);
+        assert_non_null(at);
+        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config.data), config.data, edit[i].to, at + strlen(edit[i].from));
+        memory_clear();
+        memory_put("config.json", text, (size_t)n);
+        memory_put("model.safetensors", weights.data, weights.n);
+        Error e = try(MEMORY);
+        bad += expect(edit[i].to, &e, edit[i].message);
+    }
+    memory_clear();
+    free(config.data);
+    free(weights.data);
+    assert_int_equal(bad, 0);
+}
+
+/* Which file a page is from: the message of one that shrinks while it is mapped. */
+static void a_page_names_its_file(void **state) {
+    (void)state;
+    char path[FILE_PATH], real[FILE_PATH], *text;
+    size_t n;
+    File f;
+    Error e = {0};
+    assert_int_equal(file_map(&f, FIXTURES "base.gguf", &e), 0);
+    assert_non_null(realpath(FIXTURES "base.gguf", real));
+    assert_true(file_mapped_at(path, f.data + f.size - 1));
+    assert_string_equal(path, real);
+    file_close(&f);
+    assert_false(file_mapped_at(path, path)); /* the stack is no file's */
+    assert_int_equal(file_read(&text, &n, FIXTURES, &e), -1);
+    assert_int_equal(expect("a directory", &e, FIXTURES ": file: expected to read it, found Is a directory"), 0);
+}
+
 /* Arrays in arrays end before the stack does. */
 static void gguf_nesting_has_a_limit(void **state) {
     (void)state;
@@ -599,6 +799,10 @@ int main(void) {
         cmocka_unit_test(safetensors_are_refused_by_name),
         cmocka_unit_test_setup_teardown(shards_stay_in_their_directory, make_dir, remove_dir),
         cmocka_unit_test(gguf_is_refused_by_name),
+        cmocka_unit_test(gguf_keys_are_refused_by_name),
+        cmocka_unit_test(hf_tensors_are_refused_by_name),
+        cmocka_unit_test(gpt2_config_is_refused_by_name),
+        cmocka_unit_test(a_page_names_its_file),
         cmocka_unit_test(gguf_nesting_has_a_limit),
         cmocka_unit_test(llama2c_is_refused_by_name),
         cmocka_unit_test_setup_teardown(other_files_are_recognised, make_dir, remove_dir),

@@ -30,6 +30,23 @@ for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_he
     "$RUN" $F/$source -m convert -o "$dir/$source.gguf" --quiet
     same "$source to GGUF" $F/$source "$dir/$source.gguf" 1e-5
 done
+for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf biases_hf rope_yarn.gguf; do
+    rm -rf "${dir:?}/xdir"
+    "$RUN" $F/$source -m convert -o "$dir/xdir" --quiet
+    same "$source to a directory" $F/$source "$dir/xdir" 1e-5
+done
+for source in $F/ladder/rms_gelu_learned_gqa $F/ladder/ln_swiglu_rope_mha; do
+    rm -rf "${dir:?}/xdir"
+    tokens=1,34,22,5,7,9,40,43 # of 48
+    "$RUN" "$source" -m convert -o "$dir/xdir" --quiet
+    same "${source##*/} to a directory" "$source" "$dir/xdir" 1e-5
+done
+tokens=1,34,22,5,7,9,40,63
+cp -r $F/base_hf "$dir/with" && cp $F/tokenizers/llama/*.json "$dir/with"
+rm -rf "${dir:?}/xdir"
+if "$RUN" "$dir/with" -m convert -o "$dir/xdir" --quiet && cmp -s "$dir/with/tokenizer.json" "$dir/xdir/tokenizer.json" &&
+    cmp -s "$dir/with/tokenizer_config.json" "$dir/xdir/tokenizer_config.json"; then ok "the tokenizer goes along"
+else bad "the tokenizer goes along" "$(ls "$dir/xdir")"; fi
 # the types are bit for bit those that the gguf module made from the same weights
 for type in f16 bf16 q8_0 q4_0 q4_1; do
     "$RUN" $F/base.gguf -m convert -o "$dir/$type.gguf" --type $type --quiet
@@ -61,6 +78,14 @@ refused "over itself" 1 "$dir/q8_0.gguf" -m convert -o "$dir/q8_0.gguf"
 cp $F/base_v0.bin "$dir/nan.bin"
 printf '\000\000\300\177' | dd of="$dir/nan.bin" bs=1 seek=28 conv=notrunc 2>/dev/null # the first weight
 for target in gguf bin; do refused "a weight that is no number, to .$target" 1 "$dir/nan.bin" -m convert --type q8_0 -o "$dir/no.$target"; done
+refused "f16 to .bin" 1 $F/base.gguf -m convert --type f16 -o "$dir/no.bin"
+refused "q8_0 to a directory" 1 $F/base.gguf -m convert --type q8_0 -o "$dir/nodir"
+refused "switches that GGUF has no names for" 1 $F/ladder/rms_gelu_learned_gqa -m convert -o "$dir/no.gguf"
+refused "switches that .bin has no place for" 1 $F/ladder/rms_gelu_learned_gqa -m convert -o "$dir/no.bin"
+refused "frequency factors that config.json cannot say" 1 $F/rope_llama3.gguf -m convert -o "$dir/nodir"
+mkdir "$dir/full.gguf" "$dir/full" && : >"$dir/full/x"
+refused "a directory called .gguf" 1 $F/base.gguf -m convert -o "$dir/full.gguf"
+refused "a directory that is full" 1 $F/base.gguf -m convert -o "$dir/full"
 refused "GPT-2" 1 $F/gpt2_hf -m convert -o "$dir/no.gguf"
 if [ -c /dev/full ]; then # a full disk: the file-size limit stands in for it
     (ulimit -f 20; trap '' XFSZ; "$RUN" $F/base.gguf -m convert -o "$dir/no.gguf" >/dev/null 2>"$dir/err")

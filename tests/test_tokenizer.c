@@ -293,6 +293,11 @@ static void bad_tokenizer_bin(void **state) {
     }
 }
 
+#define PRE(steps) \
+    "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" \
+    steps "]}, \"decoder\": {\"type\": \"ByteLevel\"}}"
+#define SIX(x) x ", " x ", " x ", " x ", " x ", " x
+
 /* Parts of tokenizer.json that would change the ids are refused by name. */
 static void bad_tokenizer_json(void **state) {
     (void)state;
@@ -333,6 +338,30 @@ static void bad_tokenizer_json(void **state) {
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, \"post_processor\": "
          "{\"type\": \"BertProcessing\"}}",
          "found BertProcessing"},
+        {PRE("{\"type\": \"ByteLevel\", \"add_prefix_space\": \"no\"}"), "add_prefix_space: expected true or false"},
+        {PRE("{\"type\": \"Digits\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": true}"), "expected false behind another step, found true"},
+        {PRE("{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, {\"type\": \"Digits\"}"), "expected ByteLevel last, found a step behind it"},
+        {PRE("{\"type\": \"Digits\"}, {\"type\": \"Metaspace\", \"replacement\": \"\u2581\"}"), "Metaspace: expected to come first"},
+        {PRE("{\"type\": \"Metaspace\", \"replacement\": \"_\"}"), "to replace with U+2581, found otherwise"},
+        {PRE("{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": \"last\"}"), "prepend_scheme: expected always, first or never, found last"},
+        {PRE("{\"type\": \"Split\", \"pattern\": {\"String\": \"\"}, \"behavior\": \"Isolated\"}"), "Split: expected a pattern, found none"},
+        {PRE(SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}")), "expected at most 16 expressions"},
+        {PRE("{\"type\": \"Sequence\"}"), "Sequence: expected an array pretokenizers, found none"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": [], \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}", "model.vocab: expected an object"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}", "model.vocab: expected tokens, found none"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 70000}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}",
+         "expected ids near the number of tokens 2, found 70000"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Strip\", \"content\": \"x\"}}",
+         "decoder Strip: expected one space at the start"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}", "decoder: expected one, found none"},
+        {"{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"<0x0a>\": 0, \"<0x0A>\": 1}, \"merges\": []}, \"decoder\": "
+         "{\"type\": \"Fuse\"}}",
+         "expected <0x0A> once, found it twice"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, \"added_tokens\": "
+         "[{\"id\": 1}]}",
+         "added_tokens: expected an id and a content"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": \"Replace\"}}",
+         "normalizer Replace: expected a pattern String"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error e;
@@ -340,6 +369,92 @@ static void bad_tokenizer_json(void **state) {
         assert_null(t);
         if (!strstr(e.text, cases[i].why)) fail_msg("expected \"%s\" in \"%s\"", cases[i].why, e.text);
     }
+}
+
+/* Steps that are rare in real files: a literal text to cut at, and a space put in front. */
+static void literal_split_and_prefix_space(void **state) {
+    (void)state;
+    static const struct {
+        const char *steps, *text, *ids;
+    } cases[] = {
+        {"{\"type\": \"Split\", \"pattern\": {\"String\": \".*\"}, \"behavior\": \"Isolated\"}", "aa.*a", "2 0"},
+        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"use_regex\": false}", "a", "3"},
+        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"use_regex\": false}", " a", "3"}, /* it has one */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024], shown[64];
+        int *ids, n;
+        Error e;
+        snprintf(json, sizeof json,
+                 "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"\u0120\": 1, \"aa\": 2, \"\u0120a\": 3}, \"merges\": [\"a a\", "
+                 "\"\u0120 a\"]}, \"pre_tokenizer\": %s, \"decoder\": {\"type\": \"ByteLevel\"}}",
+                 cases[i].steps);
+        Tokenizer *t = open_bytes(json, strlen(json), &e);
+        if (!t) fail_msg("%s", e.text);
+        assert_int_equal(tokenizer_encode(t, cases[i].text, strlen(cases[i].text), 0, &ids, &n, &e), 0);
+        assert_string_equal(show_ids(ids, n, shown, sizeof shown), cases[i].ids);
+        free(ids);
+        tokenizer_close(t);
+    }
+}
+
+/* What a GGUF's vocabulary says that is not built, or says of the wrong type. */
+static void bad_gguf_vocabulary(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *key;
+        uint32_t type;
+        const char *value;
+        size_t n;
+        const char *why; /* "": taken */
+    } add[] = {
+        {"spm.gguf", "tokenizer.ggml.remove_extra_whitespaces", GGUF_BOOL, "\1", 1, "remove_extra_whitespaces: expected false, found true"},
+        {"spm.gguf", "tokenizer.ggml.remove_extra_whitespaces", GGUF_BOOL, "", 1, ""},
+        {"spm.gguf", "tokenizer.ggml.remove_extra_whitespaces", GGUF_I8, "\1", 1, "expected a boolean, found i8"},
+        {"spm.gguf", "tokenizer.ggml.precompiled_charsmap", GGUF_BOOL, "\1", 1, "precompiled_charsmap: expected none, found one"},
+        {"spm.gguf", "tokenizer.ggml.eot_token_id", GGUF_U32, "\377\377\377\177", 4, "eot_token_id: expected 0 to"},
+        {"spm.gguf", "tokenizer.ggml.merges", GGUF_U32, "\1\0\0\0", 4, ""}, /* a vocabulary with scores has no use for them */
+        {"bpe_smollm.gguf", "tokenizer.ggml.scores", GGUF_ARRAY, "\5\0\0\0\0\0\0\0\0\0\0\0", 12, "scores: expected an array of float32, found another type"},
+        {"bpe_smollm.gguf", "tokenizer.ggml.scores", GGUF_ARRAY, "\6\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0", 16, "items, one a token, found 1"},
+    };
+    for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
+        char path[128], *data;
+        size_t n;
+        Error e = {0};
+        snprintf(path, sizeof path, DIR "%s", add[i].file);
+        assert_int_equal(file_read(&data, &n, path, &e), 0);
+        char *more = gguf_with_key(data, n, add[i].key, add[i].type, add[i].value, add[i].n, &n);
+        Tokenizer *t = open_bytes(more, n, &e);
+        if (*add[i].why ? !strstr(e.text, add[i].why) : !t) fail_msg("%s: expected \"%s\" in \"%s\"", add[i].key, add[i].why, e.text);
+        tokenizer_close(t);
+        free(more);
+        free(data);
+    }
+}
+
+/* A directory that has the sentencepiece model alone. */
+static void directory_with_a_model(void **state) {
+    (void)state;
+    char *data, shown[2][256];
+    size_t n;
+    int *ids, n_ids;
+    Error e = {0};
+    assert_int_equal(file_read(&data, &n, DIR "spm.model", &e), 0);
+    memory_clear();
+    memory_put("tokenizer.model", data, n);
+    for (int i = 0; i < 2; i++) {
+        Tokenizer *t = open_or_fail(i ? MEMORY : DIR "spm.model");
+        assert_string_equal(tokenizer_kind(t), "sentencepiece");
+        assert_int_equal(tokenizer_encode(t, "hello world", 11, TOKENIZE_BOS, &ids, &n_ids, &e), 0);
+        show_ids(ids, n_ids, shown[i], sizeof shown[i]);
+        free(ids);
+        tokenizer_close(t);
+    }
+    assert_string_equal(shown[0], shown[1]);
+    free(data);
+    memory_clear();
+    assert_null(tokenizer_open(MEMORY, &e));
+    assert_non_null(strstr(e.text, "expected tokenizer.json or tokenizer.model, found neither"));
 }
 
 static void bad_paths(void **state) {
@@ -374,7 +489,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_equal_their_references), cmocka_unit_test(special_tokens_and_facts),
         cmocka_unit_test(long_texts_take_no_long_time), cmocka_unit_test(smollm2_cases), cmocka_unit_test(text_cases),
-        cmocka_unit_test(bad_tokenizer_bin), cmocka_unit_test(bad_tokenizer_json), cmocka_unit_test(bad_paths), cmocka_unit_test(endless_expression_fails),
+        cmocka_unit_test(bad_tokenizer_bin), cmocka_unit_test(bad_tokenizer_json), cmocka_unit_test(literal_split_and_prefix_space),
+        cmocka_unit_test(bad_gguf_vocabulary), cmocka_unit_test(directory_with_a_model), cmocka_unit_test(bad_paths), cmocka_unit_test(endless_expression_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

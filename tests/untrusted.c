@@ -74,6 +74,7 @@ void memory_unpack(const uint8_t *data, size_t n, const char *single) {
         if (!line_end || line_end >= at || line_end - from >= MAX_NAME) continue;
         memcpy(name, from, (size_t)(line_end - from));
         name[line_end - from] = 0;
+        if (!name[0]) continue; /* would be the directory itself */
         size_t size = (size_t)(at - line_end) - 1;
         memory_put(name, line_end + 1, at < end && size ? size - 1 : size); /* without the newline before the mark */
     }
@@ -144,6 +145,36 @@ int __wrap_stat(const char *path, struct stat *st) {
     if (i < 0) return __real_stat(path, st);
     *st = (struct stat){.st_mode = i < n_files ? S_IFREG : S_IFDIR};
     return i < n_files || strcmp(path, MEMORY) == 0 ? 0 : -1;
+}
+
+/* ---- Files with one more thing in them -------------------------------------------------------------------- */
+
+static size_t put_key(char *out, const char *key, uint32_t type, const void *value, size_t n_value) {
+    uint64_t length = strlen(key);
+    memcpy(out, &length, 8);
+    memcpy(out + 8, key, length);
+    memcpy(out + 8 + length, &type, 4);
+    memcpy(out + 12 + length, value, n_value);
+    return 12 + length + n_value;
+}
+
+char *gguf_with_key(const char *data, size_t n, const char *key, uint32_t type, const void *value, size_t n_value,
+                    size_t *n_out) {
+    enum { COUNT = 16, HEADER = 24, ALIGNMENT = 32 }; /* magic, version, tensors, keys */
+    char filler[8 + ALIGNMENT] = {0}, *out = calloc(1, n + strlen(key) + n_value + 256);
+    uint64_t keys;
+    MUST(out && n >= HEADER);
+    memcpy(out, data, HEADER);
+    memcpy(&keys, data + COUNT, sizeof keys);
+    keys += 2;
+    memcpy(out + COUNT, &keys, sizeof keys);
+    size_t at = HEADER + put_key(out + HEADER, key, type, value, n_value);
+    size_t end = at + 12 + strlen("filler") + 8 - HEADER;
+    filler[0] = (char)(ALIGNMENT - end % ALIGNMENT); /* a string of so many NULs */
+    at += put_key(out + at, "filler", GGUF_STRING, filler, 8 + (size_t)filler[0]);
+    memcpy(out + at, data + HEADER, n - HEADER);
+    *n_out = at + n - HEADER;
+    return out;
 }
 
 /* ---- Using what was accepted ---------------------------------------------------------------------------- */
