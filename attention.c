@@ -1,5 +1,6 @@
 #include "attention.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -39,9 +40,22 @@ static size_t kv_at(const KvCache *c, int layer, int head, int pos) {
 
 enum { Q8_GROUP_BYTES = KV_BLOCK * sizeof(BlockQ8_0) }; /* 32 features of a block of keys in q8_0 */
 
+double kv_largest(KvType type) { return type == KV_F32 ? (double)FLT_MAX : type == KV_F16 ? 65504 : 127 * 65504.0; }
+
+bool kv_cache_overflowed(const KvCache *c) { return __atomic_load_n(&c->overflow, __ATOMIC_RELAXED); }
+
+/* A NaN or an infinity is not the cache's fault, and shows in the logits. */
+static void note_overflow(KvCache *c, const float *x) {
+    float max = 0;
+#pragma omp simd reduction(max : max)
+    for (int i = 0; i < c->head_dim; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+    if ((double)max > kv_largest(c->type) && max < INFINITY) __atomic_store_n(&c->overflow, true, __ATOMIC_RELAXED);
+}
+
 void kv_cache_write(KvCache *c, int layer, int head, int pos, const float *k, const float *v) {
     int d = c->head_dim, lane = pos % KV_BLOCK;
     unsigned char *key = c->k + kv_at(c, layer, head, pos - lane), *value = c->v + kv_at(c, layer, head, pos);
+    if (c->type != KV_F32) note_overflow(c, k), note_overflow(c, v);
     if (c->type == KV_F32) {
         float *column = (float *)(void *)key + lane;
         for (int i = 0; i < d; i++) column[i * KV_BLOCK] = k[i];

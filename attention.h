@@ -20,6 +20,7 @@ typedef struct {
     size_t row_bytes;    /* one token, one layer, one head, keys or values */
     unsigned char *k, *v;
     const Kernels *kernels; /* set by kv_cache_take */
+    bool overflow;       /* a finite key or value was larger than the type holds; never taken back */
     bool exact;          /* do not split the cache over threads: the same bits for any number of them */
 } KvCache;
 
@@ -29,6 +30,11 @@ size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_di
 
 /* kv_cache_write - stores k and v [head_dim] of one KV head at one position of a layer. */
 void kv_cache_write(KvCache *c, int layer, int head, int pos, const float *k, const float *v);
+
+/* kv_cache_overflowed - was a finite key or value too large for the type? What attention made of it is wrong then.
+ * kv_largest - the largest that the type holds. */
+bool kv_cache_overflowed(const KvCache *c);
+double kv_largest(KvType type);
 
 /* kv_cache_key, kv_cache_value - one position's [head_dim] values back as f32 (tests, verify). */
 void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);

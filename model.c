@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/memory.h"
+
 void model_init(Model *m, const Config *config, const Weights *weights) {
     m->config = *config;
     m->weights = *weights;
@@ -60,6 +62,13 @@ size_t state_bytes(const Model *m, const StateOptions *options) {
     Arena count = {0};
     state_take(&s, &m->config, &count);
     return count.overflow ? (size_t)-1 : count.used;
+}
+
+int state_fits(const Model *m, const StateOptions *options, const char *what, Error *e) {
+    size_t bytes = state_bytes(m, options), left = memory_available("");
+    if (bytes <= left) return 0;
+    return fail(e, "%s: memory: expected %zu MiB for a context of %d, found %zu MiB free (lower it with -c, --batch or --kv-type)",
+                what, (bytes >> 20) + 1, options->n_ctx, left >> 20);
 }
 
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e) {

@@ -121,8 +121,10 @@ void model_init(Model *m, const Config *config, const Weights *weights);
  * thread could be met at a barrier. */
 int model_default_threads(const Model *m);
 
-/* state_bytes - what state_init will allocate. state_init - fails when there is not that much. */
+/* state_bytes - what state_init will allocate. state_fits - fails when there is not that much memory, with both sizes
+ * and the flags that lower it; `what` begins the message. */
 size_t state_bytes(const Model *m, const StateOptions *options);
+int state_fits(const Model *m, const StateOptions *options, const char *what, Error *e);
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e);
 void state_close(State *s);
 

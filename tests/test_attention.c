@@ -177,11 +177,37 @@ static void exact_is_exact(void **state) {
     free(first);
 }
 
+static void too_large_values_are_noticed(void **state) {
+    (void)state;
+    enum { D = 64 };
+    static const struct {
+        KvType type;
+        float value;
+        bool over;
+    } row[] = {{KV_F16, 65504, false}, {KV_F16, -65504, false}, {KV_F16, 65536, true}, {KV_F16, -1e9f, true}, {KV_F32, 3e38f, false},
+               {KV_Q8_0, 8e6f, false}, {KV_Q8_0, -9e6f, true}, {KV_F16, INFINITY, false}, {KV_F16, NAN, false}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        for (int which = 0; which < 2; which++) {
+            Case c;
+            float k[D] = {0}, v[D] = {0}, back[D];
+            case_open(&c, row[i].type, 2, 1, D, 3);
+            assert_false(kv_cache_overflowed(&c.cache));
+            (which ? v : k)[D - 1] = row[i].value;
+            kv_cache_write(&c.cache, 0, 1, 2, k, v);
+            if (kv_cache_overflowed(&c.cache) != row[i].over) fail_msg("row %zu: %g", i, (double)row[i].value);
+            (which ? kv_cache_value : kv_cache_key)(back, &c.cache, 0, 1, 2);
+            if (isfinite(row[i].value)) assert_true(isfinite(back[D - 1]) == !row[i].over);
+            case_close(&c);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_formula),
         cmocka_unit_test(cache_keeps_what_its_type_can),
         cmocka_unit_test(exact_is_exact),
+        cmocka_unit_test(too_large_values_are_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static bool show_progress(void *arg, int done, int total) {
 static int sample(Generator *g, int row, Error *e) {
     Session *s = g->session;
     model_logits(&s->model, &s->state, row);
-    if (tripwire_check(&s->tripwire, e)) return -1;
+    if (session_check(s, e)) return -1;
     g->next = sampler_next(&g->sampler, s->state.logits);
     if (g->next >= 0) return 0;
     return fail(e, "%s: logits at position %d: expected finite numbers, found NaN or infinity (see --check)",

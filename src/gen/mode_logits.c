@@ -52,7 +52,7 @@ int mode_logits(const Options *o, FILE *out, Error *e) {
         for (int r = 0; r < m; r++) {
             if (!o->all && pos + r != n - 1) continue;
             const float *logits = model_logits(&s.model, &s.state, r);
-            if (tripwire_check(&s.tripwire, e)) goto done;
+            if (session_check(&s, e)) goto done;
             if (check_row(logits, vocab, pos + r, o->checkpoint, e)) goto done;
             float *to = rows + (o->all ? (size_t)(pos + r) * (size_t)vocab : 0);
             for (int i = 0; i < vocab; i++) to[i] = logits[i];

@@ -66,7 +66,7 @@ static int score_window(Score *s, const int *window, int n, int from, Error *e) 
         model_forward(m, s->state, window + pos, 1, pos);
         score_rows(s, pos + 1, n);
     }
-    if (tripwire_check(&s->session->tripwire, e)) return 1;
+    if (session_check(s->session, e)) return 1;
     if (s->bad) {
         fail(e, "%s: logits: expected finite numbers, found NaN or infinity after %lld scored tokens",
              s->session->checkpoint.path, s->scored);

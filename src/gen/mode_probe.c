@@ -33,7 +33,8 @@ static int score(double *loss, const Session *s, const Options *o, const RopeCon
     State state;
     StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = o->threads ? o->threads : team_default_size(), .kv_type = KV_F32};
     m.config.rope = *rope;
-    if (rope_check(&m.config.rope, m.config.head_dim, o->checkpoint, e) || state_init(&state, &m, &options, e)) return -1;
+    if (rope_check(&m.config.rope, m.config.head_dim, o->checkpoint, e) || state_fits(&m, &options, o->checkpoint, e) ||
+        state_init(&state, &m, &options, e)) return -1;
     model_forward(&m, &state, ids, n, 0);
     *loss = 0;
     for (int r = 0; r + 1 < n; r++) *loss += token_loss(model_logits(&m, &state, r), m.config.vocab_size, ids[r + 1]) / (n - 1);

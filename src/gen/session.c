@@ -4,35 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
+
 #include "checkpoint/mistake.h"
 
 enum { DEFAULT_CTX = 4096 };
-
-static size_t read_number(const char *path, size_t otherwise) {
-    FILE *f = fopen(path, "r");
-    if (!f) return otherwise;
-    unsigned long long x;
-    size_t result = fscanf(f, "%llu", &x) == 1 ? (size_t)x : otherwise;
-    fclose(f);
-    return result;
-}
-
-size_t memory_available(void) {
-    size_t available = SIZE_MAX;
-    char line[128];
-    unsigned long long kib;
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu", &kib) == 1) available = (size_t)kib << 10;
-    if (f) fclose(f);
-    size_t limit = read_number("/sys/fs/cgroup/memory.max", SIZE_MAX);
-    size_t used = read_number("/sys/fs/cgroup/memory.current", 0);
-    if (limit != SIZE_MAX) {
-        size_t left = limit > used ? limit - used : 0;
-        if (left < available) available = left;
-    }
-    return available;
-}
 
 int rope_override(Config *config, const Options *o, const char *what, Error *e) {
     RopeConfig *r = &config->rope;
@@ -121,15 +97,12 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
         return fail(e, "%s: context: expected at most %d (learned positions end there), found %d", o->checkpoint,
                     c->n_ctx, so.n_ctx);
     if (so.n_batch > so.n_ctx) so.n_batch = so.n_ctx;
-    size_t limit = memory_available();
+    size_t limit = memory_available("");
     while (free_choice && so.n_ctx > 128 && state_bytes(&s->model, &so) > limit) {
         so.n_ctx /= 2;
         if (so.n_batch > so.n_ctx) so.n_batch = so.n_ctx;
     }
-    size_t bytes = state_bytes(&s->model, &so);
-    if (bytes > limit)
-        return fail(e, "%s: memory: expected %zu MiB for a context of %d, found %zu MiB free (lower it with -c)",
-                    o->checkpoint, bytes >> 20, so.n_ctx, limit >> 20);
+    if (state_fits(&s->model, &so, o->checkpoint, e)) return -1;
     if (free_choice && so.n_ctx < c->n_ctx && !o->quiet)
         fprintf(o->log, "context: %d of the model's %d (raise it with -c)\n", so.n_ctx, c->n_ctx);
     if (so.n_ctx > c->n_ctx && !o->quiet)
@@ -138,6 +111,14 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     if (state_init(&s->state, &s->model, &so, e)) return -1;
     if (o->check) tripwire_set(&s->tripwire, &s->state, &s->model, o->checkpoint);
     return 0;
+}
+
+int session_check(const Session *s, Error *e) {
+    const KvCache *cache = &s->state.cache;
+    if (kv_cache_overflowed(cache))
+        return fail(e, "%s: KV cache: expected keys and values up to %g, the most that %s holds, found a larger one (give --kv-type f32)",
+                    s->checkpoint.path, kv_largest(cache->type), cache->type == KV_F16 ? "f16" : "q8_0");
+    return tripwire_check(&s->tripwire, e);
 }
 
 int session_open(Session *s, const Options *o, int parts, Error *e) {

@@ -45,5 +45,6 @@ int rope_override(Config *config, const Options *o, const char *what, Error *e);
 /* tokens_check - every id in [0, vocab_size). */
 int tokens_check(const int *ids, int n, int vocab_size, Error *e);
 
-/* memory_available - bytes that this process may still take: MemAvailable, and the cgroup's limit. */
-size_t memory_available(void);
+/* session_check - may the logits of the last forward pass be believed? Fails when a key or a value was too large for
+ * the type of the KV cache, or when --check saw a NaN or an infinity. */
+int session_check(const Session *s, Error *e);

@@ -149,7 +149,7 @@ int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads,
     *t = (Trace){0};
     if (m->config.pos == POS_LEARNED && n > m->config.n_ctx)
         return fail(e, "verify: tokens: expected at most the model's context of %d, found %d", m->config.n_ctx, n);
-    if (trace_make(t, n, m->config.n_layers, e) || state_init(&s, m, &options, e)) {
+    if (trace_make(t, n, m->config.n_layers, e) || state_fits(m, &options, "verify", e) || state_init(&s, m, &options, e)) {
         trace_close(t);
         return -1;
     }
