@@ -6,6 +6,8 @@ passed=0 failed=0 skipped=0
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 dir=$(dirname "$0")
+TSAN_OPTIONS="suppressions=$dir/tsan.supp:halt_on_error=1:${TSAN_OPTIONS}"
+export TSAN_OPTIONS
 for program in "$@" "$dir"/test_*.sh "$dir"/test_*.py; do
     [ -e "$program" ] || continue
     case $program in
