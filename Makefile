@@ -1,5 +1,5 @@
 # make            build ./run (release)          make test    every test, one summary line
-# make CONFIG=debug|asan|tsan ...                make help    the other targets
+# make CONFIG=debug|asan|tsan|clang|aarch64 ...  make help    the other targets
 CONFIG  ?= release
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -14,18 +14,30 @@ opt_debug   := -O0 -g3
 opt_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 opt_coverage := -O1 -g --coverage
 opt_tsan    := -O1 -g -fsanitize=thread
+opt_clang   := -O3 -g
+opt_aarch64 := -O2 -g # with -O3 gcc 12 ends in an internal error
 
-WARN     := -Wall -Wextra -Wshadow $(if $(WERROR),-Werror)
+WARN     := -Wall -Wextra -Wshadow -Wformat-security $(if $(WERROR),-Werror)
 CPPFLAGS += -I. -Isrc -D_GNU_SOURCE -MMD -MP
-ifeq ($(CONFIG),fuzz) # libFuzzer is clang's: Debian packages clang-14, libclang-rt-14-dev, libomp-14-dev
+ifneq ($(filter clang fuzz,$(CONFIG)),) # Debian packages clang-14, libomp-14-dev; libclang-rt-14-dev for libFuzzer
 CC       := clang-14
 CXX      := clang++-14
+WARN     += -Wno-pass-failed # `omp simd` is advice: a loop that clang cannot follow it in is no mistake
 endif
-opt_fuzz := -O1 -g -Wno-pass-failed -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-HARDEN   := -fstack-protector-strong -fPIE $(if $(filter release,$(CONFIG)),-D_FORTIFY_SOURCE=2)
+ifeq ($(CONFIG),aarch64) # built for ARM, tested by an emulator: Debian packages g++-aarch64-linux-gnu, qemu-user
+SYSROOT  := build/aarch64/sysroot
+OPENBLAS := $(SYSROOT)/usr/lib/aarch64-linux-gnu/openblas-openmp
+CC       := aarch64-linux-gnu-gcc
+CXX      := aarch64-linux-gnu-g++
+CPPFLAGS += --sysroot=$(SYSROOT) -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu/openblas-openmp
+LDFLAGS  += --sysroot=$(SYSROOT) -L$(OPENBLAS) -Wl,-rpath-link,$(OPENBLAS)
+EMULATOR := qemu-aarch64 -L $(SYSROOT) -E LD_LIBRARY_PATH=$(patsubst $(SYSROOT)%,%,$(OPENBLAS))
+endif
+opt_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+HARDEN   := -fstack-protector-strong -fstack-clash-protection -fPIE $(if $(filter release clang aarch64,$(CONFIG)),-D_FORTIFY_SOURCE=2)
 CFLAGS   += -std=gnu11 $(opt_$(CONFIG)) $(WARN) $(HARDEN) -fopenmp
 CXXFLAGS += -std=c++17 $(opt_$(CONFIG)) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
-LDFLAGS  += -fopenmp -pie -Wl,-z,relro,-z,now
+LDFLAGS  += -fopenmp -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LDLIBS   += -lopenblas -lsentencepiece -lpcre2-8 -lutf8proc -lcjson -lstdc++ -lm
 
 # Only the kernel files of an instruction set are built with its flags: ./run runs on any x86-64.
@@ -43,6 +55,7 @@ LIB_CC  := $(wildcard src/*/*.cc)
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 LDLIBS  += -ledit
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
+SCRIPTS := $(wildcard tests/test_*.sh tests/test_*.py)
 
 .PHONY: all run test fuzz coverage clean help install demo smollm2 ladder breaks plots ladder-plots
 all: run
@@ -78,8 +91,38 @@ $(B)/tests/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(B)/test
 $(B)/tests/libfuzzer_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/untrusted.o $(B)/libmodel.a
 	$(CXX) $(LDFLAGS) $(opt_$(CONFIG)) -fsanitize=fuzzer $(MEMORY) -o $@ $^ $(LDLIBS)
 
+# The other ways of checking; `make check-all` runs them all.
+.PHONY: aarch64 tidy cppcheck valgrind check-all
+aarch64:
+	@bash scripts/aarch64.sh
+	@$(MAKE) --no-print-directory CONFIG=aarch64 test
+tidy:
+	@printf '%s\n' $(filter-out $(ISA_ALL),$(wildcard *.c src/*.c src/*/*.c)) | xargs -P $(shell nproc) -n 4 sh -c \
+	    'clang-tidy-14 --quiet "$$@" -- -std=gnu11 -I. -Isrc -D_GNU_SOURCE -fopenmp 2>/dev/null' tidy
+cppcheck:
+	@cppcheck -q --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 -I. -Isrc \
+	    --suppressions-list=.cppcheck-suppressions -j $(shell nproc) ./*.c src
+valgrind: run
+	@sh scripts/valgrind.sh build/release/run
+check-all:
+	@bash scripts/check_all.sh
+
+# ThreadSanitizer: the tests that share something between threads; it makes each take minutes.
+ifeq ($(CONFIG),tsan)
+TESTS   := $(B)/tests/test_threads $(B)/tests/test_model
+REPLAYS :=
+SCRIPTS :=
+endif
+# Emulated code is slow: test_attention and test_model, many sums done in many ways, take minutes. test_alloc puts its
+# own malloc before the C library's, which emulated or not is the same; the scripts about the sources need one run,
+# and the trained models one machine.
+ifeq ($(CONFIG),aarch64)
+TESTS   := $(filter-out %/test_alloc %/test_attention %/test_model,$(TESTS))
+SCRIPTS := $(filter-out tests/test_layers.sh tests/test_readme.sh tests/test_ladder.sh,$(SCRIPTS))
+endif
+
 test: run $(B)/run $(TESTS) $(REPLAYS)
-	@RUN=$(B)/run sh tests/run_tests.sh $(TESTS) $(REPLAYS)
+	@RUN=$(B)/run EMULATOR="$(EMULATOR)" sh tests/run_tests.sh $(TESTS) $(REPLAYS) $(SCRIPTS)
 
 # Lines of the readers that the tests and the corpus run; fails below 90 %. Debian package lcov.
 coverage:
@@ -128,6 +171,9 @@ help:
 	@echo 'make              build ./run'
 	@echo 'make test         build and run every test'
 	@echo 'make fuzz         fuzz every reader of untrusted files (TIME=600 seconds each, FUZZ="gguf hf": only these)'
+	@echo 'make check-all    every check there is, each with a time limit, and a table of them'
+	@echo 'make valgrind     every mode under memcheck; make tidy, make cppcheck: static checks'
+	@echo 'make aarch64      build for ARM and test under an emulator'
 	@echo 'make coverage     lines of the readers that the tests run'
 	@echo 'make demo         generate text'
 	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'
@@ -136,7 +182,7 @@ help:
 	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
 	@echo 'make install      copy the program to DESTDIR/PREFIX/bin (as llama-run)'
 	@echo 'make clean        remove what was built'
-	@echo 'CONFIG=release|debug|asan|tsan|fuzz|coverage, WERROR=1, PREFIX=/usr/local, DESTDIR='
+	@echo 'CONFIG=release|debug|clang|asan|tsan|fuzz|coverage|aarch64, WERROR=1, PREFIX=/usr/local, DESTDIR='
 
 FUZZ_O := $(TARGETS:%=$(B)/tests/fuzz/fuzz_%.o) $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o
 -include $(LIB_O:.o=.d) $(B)/run.d $(TESTS:=.d) $(FUZZ_O:.o=.d)

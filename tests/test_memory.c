@@ -90,6 +90,8 @@ static void test_address_space(void **state) {
     less = (struct rlimit){(rlim_t)1 << 46, before.rlim_max}; /* larger than what sanitizers map */
     put("/proc/meminfo", "MemAvailable: 1000000000000 kB\n");
     assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
+    struct rlimit now;
+    if (getrlimit(RLIMIT_AS, &now) != 0 || now.rlim_cur != less.rlim_cur) skip(); /* an emulator that ignores it */
     size_t left = memory_available(root);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
     assert_in_range(left, ((size_t)1 << 46) - 100 * 65536, ((size_t)1 << 46) - 100 * 4096);
