@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# setup.sh - installs what building and testing needs, on Debian or Ubuntu, as root or with sudo. Installs
-# only what is missing, so that a second run does nothing. Elsewhere it prints the names.
+# setup.sh [gate|checks] - installs what building and testing needs, on Debian or Ubuntu, as root or with sudo. Installs
+# only what is missing, so that a second run does nothing. Elsewhere it prints the names. With `gate` also what .ci/run
+# needs, with `checks` also what `make check-all` needs.
 set -euo pipefail
 
 packages=(
@@ -15,6 +16,21 @@ packages=(
     python3 python3-pip       # scripts/get_smollm2.sh, scripts/check_layers.py
     ca-certificates
 )
+gate=(
+    clang-14 libomp-14-dev    # CONFIG=clang
+    clang-tidy-14 cppcheck    # make tidy, make cppcheck
+    valgrind                  # make valgrind
+)
+checks=(
+    libclang-rt-14-dev        # make fuzz
+    lcov                      # make coverage
+    g++-aarch64-linux-gnu     # make aarch64
+    qemu-user
+)
+case ${1:-} in
+gate) packages+=("${gate[@]}") ;;
+checks) packages+=("${gate[@]}" "${checks[@]}") ;;
+esac
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     echo "setup.sh: this is not Debian or Ubuntu; please install what these packages hold:"

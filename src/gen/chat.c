@@ -170,6 +170,7 @@ typedef struct {
 
 static int ids_append(Ids *all, const int *part, int n, Error *e) {
     size_t need = (size_t)all->n + (size_t)n;
+    if (n == 0) return 0;
     if (need > all->room) {
         int *larger = realloc(all->ids, 2 * need * sizeof *larger);
         if (!larger) return fail(e, "chat: memory: expected room for %zu tokens, found less", 2 * need);
