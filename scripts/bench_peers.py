@@ -129,6 +129,7 @@ def plot(path, rows):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    import matplotlib.ticker
     figure, axis = plt.subplots(figsize=(8, 0.4 * len(rows) + 1.2))
     names = [f"{model} {test}, {peer}" for model, test, peer, *_ in rows]
     ratios = [ratio for *_, ratio in rows]
@@ -136,8 +137,9 @@ def plot(path, rows):
     axis.bar_label(axis.barh(names, ratios, color=colors), fmt="%.2f", padding=3)
     axis.axvline(1, color="black", linewidth=1)
     axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter(matplotlib.ticker.ScalarFormatter())
     axis.set_xlabel("tokens/s, ours / the peer's (1: equal)")
-    axis.margins(x=0.1)
+    axis.margins(x=0.12, y=0.02)
     axis.invert_yaxis()
     figure.tight_layout()
     figure.savefig(path, dpi=100)

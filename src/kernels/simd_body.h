@@ -431,7 +431,7 @@ INLINE void transpose8(__m256i *v) {
     }
 }
 
-enum { Q_BLOCKS = 64, F_COLS = 512 }; /* of a panel: 2048 columns, 512 columns */
+enum { Q_BLOCKS = 64, F_COLS = 1024 }; /* of a panel: 2048 columns, 1024 columns */
 
 typedef struct {
     _Alignas(64) uint8_t q[Q_BLOCKS * LANES * QK]; /* [blocks, 8 steps, LANES rows, 4 columns] */
