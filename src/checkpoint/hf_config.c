@@ -450,7 +450,6 @@ static int read_eos(Checkpoint *ck, const cJSON *root, const char *path, Error *
     cJSON holder = {0};
     if (!eos || cJSON_IsNull(eos)) return 0;
     if (!cJSON_IsArray(eos)) {
-        item = eos;
         holder = *eos;
         holder.next = NULL;
         item = &holder;
