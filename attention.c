@@ -249,11 +249,11 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
     w.keys = w.values + KV_BLOCK * stride;
     w.score = w.keys + (size_t)(d + 15) / 16 * 16 * KV_BLOCK;
 
-    int parts = 1, length = pos + n_tok;
+    int parts = 1, length = pos + n_tok, task;
     if (n_tok == 1 && group <= ROWS && !cache->exact && kv_heads % t->n && length >= 2 * SPLIT)
         parts = length / SPLIT < t->n ? length / SPLIT : t->n;
     if (parts == 1) {
-        int tiles = (rows + ROWS - 1) / ROWS, task;
+        int tiles = (rows + ROWS - 1) / ROWS;
         while (team_next(t, kv_heads * tiles, &task)) { /* the last rows, which see most, first */
             int head = task % kv_heads, row = (tiles - 1 - task / kv_heads) * ROWS;
             int n = rows - row < ROWS ? rows - row : ROWS;
@@ -269,9 +269,7 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
 
     float *partial = (float *)scratch + n_threads * work_floats((size_t)d); /* [parts, n_heads, stride + 2] */
     int each = (length / parts + CHUNK - 1) / CHUNK * CHUNK;
-    size_t begin, end;
-    team_share(t, (size_t)(kv_heads * parts), 1, &begin, &end);
-    for (int task = (int)begin; task < (int)end; task++) {
+    while (team_next(t, kv_heads * parts, &task)) {
         int head = task / parts, part = task % parts, from = part * each;
         int to = part == parts - 1 || from + each > length ? length : from + each;
         attend(&w, q, 0, group, n_heads, cache, layer, head, pos, from, to);

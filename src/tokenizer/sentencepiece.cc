@@ -37,6 +37,19 @@ struct Reserve {
 
 static void set_why(char why[SP_WHY], const char *text) { std::snprintf(why, SP_WHY, "%s", text); }
 
+/* Within a catch: what was thrown. */
+static void set_why_caught(char why[SP_WHY]) {
+    try {
+        throw;
+    } catch (const std::bad_alloc &) {
+        set_why(why, "memory: expected some, found none");
+    } catch (const std::exception &e) {
+        set_why(why, e.what());
+    } catch (...) {
+        set_why(why, "an unknown exception");
+    }
+}
+
 extern "C" SpModel *sp_open(const void *data, size_t size, char why[SP_WHY]) {
     try {
         Reserve reserve(16 * size + (1 << 20));
@@ -45,12 +58,8 @@ extern "C" SpModel *sp_open(const void *data, size_t size, char why[SP_WHY]) {
         reserve.check();
         if (status.ok()) return m.release();
         set_why(why, status.ToString().c_str());
-    } catch (const std::bad_alloc &) {
-        set_why(why, "memory: expected some, found none");
-    } catch (const std::exception &e) {
-        set_why(why, e.what());
     } catch (...) {
-        set_why(why, "an unknown exception");
+        set_why_caught(why);
     }
     return nullptr;
 }
@@ -85,12 +94,8 @@ extern "C" bool sp_encode(const SpModel *m, const char *text, size_t n, bool (*p
         for (int id : ids)
             if (!push(arg, id)) return false;
         return true;
-    } catch (const std::bad_alloc &) {
-        set_why(why, "memory: expected some, found none");
-    } catch (const std::exception &e) {
-        set_why(why, e.what());
     } catch (...) {
-        set_why(why, "an unknown exception");
+        set_why_caught(why);
     }
     return false;
 }
