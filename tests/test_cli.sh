@@ -119,6 +119,8 @@ json() { # json NAME PYTHON ARGS... - the output is JSON d, and PYTHON holds
     then ok "$name"; else not_ok "$name" "$(tail -n 1 "$tmp/py" | head -c 300) $(head -c 200 "$tmp/err")"; fi
 }
 json "info" 'd["dim"] == 64 and d["n_heads"] == 8 and d["n_kv_heads"] == 4 and d["head_dim"] == 8 and d["vocab_size"] == 512 and d["rope_pairing"] == "pairs" and d["format"] and d["kv_bytes_per_token"] > 0 and sum(d["dtypes"].values()) > 40' -m info
+json "bench" '[r["test"] for r in d["results"]] == ["pp8", "tg4"] and d["threads"] > 0 and d["cpu"] and all(0 < r["min"] <= r["tok_s"] <= r["max"] and r["fraction_of_limit"] > 0 for r in d["results"]) and d["read_gb_s"] > 0 and d["sgemm_gflops"] > 0' -m bench -P 8 -n 4 -r 3
+json "bench of decode alone, at depth" '[r["test"] for r in d["results"]] == ["tg4@d16"]' -m bench -P 0 -n 4 -d 16 -r 2
 json "logits" 'len(d["logits"]) == 512 and d["tokens"] == [1, 5, 9]' -m logits --tokens 1,5,9
 json "logits of all positions" 'len(d["logits"]) == 3 and len(d["logits"][2]) == 512' -m logits --tokens 1,5,9 --all
 json "tokenize" 'd["ids"][0] == 1 and len(d["ids"]) == len(d["pieces"])' -m tokenize -i "Hello there"

@@ -1,6 +1,7 @@
 /* bench - tokens a second in prefill and decode, beside what the machine could do: the rate at which memory can be
  * read (every weight is read once a token) and the rate of a matrix product in f32 (two operations a weight), OpenBLAS's
- * or that of our own kernels, whichever is the greater: OpenBLAS may not know a newer CPU and fall back. */
+ * or that of our own kernels, whichever is the greater: OpenBLAS may not know a newer CPU and fall back. A shared machine
+ * changes its speed from second to second, so the limit is measured anew before each run, for that run. */
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,13 @@
 #include "gen/modes.h"
 #include "gen/session.h"
 
-enum { READ_BYTES = 256 << 20, READ_RUNS = 4, GEMM_N = 1024, GEMM_RUNS = 4, MAX_RUNS = 1000 };
+enum { READ_BYTES = 256 << 20, GEMM_N = 1024, PASSES = 3, MAX_RUNS = 1000 };
 
 typedef struct {
     char name[32];
     double median, min, max; /* tokens a second */
-    double fraction;         /* of what the limit allows */
+    double limit;            /* median of what was measured before the runs: bytes or operations a second */
+    double fraction;         /* of what the limit allows, median */
 } BenchResult;
 
 static double now(void) {
@@ -26,6 +28,12 @@ static double now(void) {
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+/* Sorts x[n]. */
+static double median(double *x, int n) {
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
 /* ---- What the machine can do ------------------------------------------------------------------- */
@@ -54,24 +62,6 @@ static void read_share(const Thread *t, void *arg) {
     if (t->id < 64) r->sum[t->id] = a[0]; /* the sum is used, so that the reading is done */
 }
 
-/* The best of a few passes over memory larger than most caches, GB/s. */
-static double measure_read(Team *team, Error *e) {
-    Reading r = {.n = READ_BYTES / sizeof(uint64_t)};
-    uint64_t *data = malloc(READ_BYTES);
-    if (!data) return (double)fail(e, "bench: memory: expected %d MiB, found less", READ_BYTES >> 20);
-    for (size_t i = 0; i < r.n; i++) data[i] = i;
-    r.data = data;
-    double best = 0;
-    for (int i = 0; i < READ_RUNS; i++) {
-        double start = now();
-        team_run(team, read_share, &r);
-        double rate = READ_BYTES / (now() - start) / 1e9;
-        if (rate > best) best = rate;
-    }
-    free(data);
-    return best;
-}
-
 typedef struct {
     float *a, *b, *c; /* [GEMM_N, GEMM_N] */
     bool own;
@@ -94,37 +84,50 @@ static void gemm_share(const Thread *t, void *arg) {
 }
 
 typedef struct {
-    double blas, own; /* GFLOP/s */
-} GemmRates;
+    Team *team;
+    Reading reading;
+    Gemm gemm;
+} Machine;
 
-static double gemm_rate(Team *team, Gemm *g, bool own) {
+static void machine_close(Machine *m) {
+    free((uint64_t *)(uintptr_t)m->reading.data);
+    free(m->gemm.a);
+    free(m->gemm.b);
+    free(m->gemm.c);
+}
+
+static int machine_open(Machine *m, Team *team, Error *e) {
+    size_t n = (size_t)GEMM_N * GEMM_N;
+    uint64_t *data = malloc(READ_BYTES); /* larger than most caches */
+    *m = (Machine){team, {.data = data, .n = READ_BYTES / sizeof *data},
+                   {calloc(n, sizeof(float)), calloc(n, sizeof(float)), calloc(n, sizeof(float)), false}};
+    if (!data || !m->gemm.a || !m->gemm.b || !m->gemm.c) {
+        machine_close(m);
+        m->team = NULL;
+        return fail(e, "bench: memory: expected %d MiB, found less", (READ_BYTES >> 20) + 12);
+    }
+    for (size_t i = 0; i < m->reading.n; i++) data[i] = i;
+    for (size_t i = 0; i < n; i++) m->gemm.a[i] = m->gemm.b[i] = (float)(i % 7);
+    return 0;
+}
+
+/* The best of a few passes, each of so much work: work a second. */
+static double best_rate(Team *team, void (*pass)(const Thread *t, void *arg), void *arg, double work) {
     double best = 0;
-    g->own = own;
-    for (int i = 0; i < GEMM_RUNS; i++) {
-        double start = now();
-        team_run(team, gemm_share, g);
-        double rate = 2.0 * GEMM_N * GEMM_N * GEMM_N / (now() - start) / 1e9;
+    for (int i = 0; i < PASSES; i++) {
+        double start = now(), rate;
+        team_run(team, pass, arg);
+        rate = work / (now() - start);
         if (rate > best) best = rate;
     }
     return best;
 }
 
-static int measure_gemm(GemmRates *rates, Team *team, Error *e) {
-    size_t n = (size_t)GEMM_N * GEMM_N;
-    Gemm g = {.a = calloc(n, sizeof(float)), .b = calloc(n, sizeof(float)), .c = calloc(n, sizeof(float))};
-    int status = -1;
-    if (g.a && g.b && g.c) {
-        for (size_t i = 0; i < n; i++) g.a[i] = g.b[i] = (float)(i % 7);
-        rates->blas = gemm_rate(team, &g, false);
-        rates->own = gemm_rate(team, &g, true);
-        status = 0;
-    } else {
-        fail(e, "bench: memory: expected 12 MiB, found less");
-    }
-    free(g.a);
-    free(g.b);
-    free(g.c);
-    return status;
+static double read_rate(Machine *m) { return best_rate(m->team, read_share, &m->reading, READ_BYTES); }
+
+static double gemm_rate(Machine *m, bool own) {
+    m->gemm.own = own;
+    return best_rate(m->team, gemm_share, &m->gemm, 2.0 * GEMM_N * GEMM_N * GEMM_N);
 }
 
 /* ---- What a token costs -------------------------------------------------------------------------- */
@@ -172,30 +175,38 @@ static double time_run(Session *s, const int *tokens, int n, int depth, bool pre
     return now() - start;
 }
 
-static bool bench(BenchResult *r, Session *s, const Options *o, const int *tokens, int n, bool prefill) {
-    double rate[MAX_RUNS];
+/* work: bytes or operations of a token. */
+static bool bench(BenchResult *r, Session *s, const Options *o, const int *tokens, int n, bool prefill, Machine *m,
+                  bool own, double work) {
+    double rate[MAX_RUNS], limit[MAX_RUNS], fraction[MAX_RUNS];
     int runs = o->bench_runs;
-    time_run(s, tokens, n < 8 ? n : 8, o->bench_depth, prefill); /* caches and threads are warm */
     for (int i = 0; i < runs; i++) {
+        limit[i] = prefill ? gemm_rate(m, own) : read_rate(m);
+        time_run(s, tokens, n < 8 ? n : 8, o->bench_depth, prefill); /* caches and threads are warm */
         rate[i] = n / time_run(s, tokens, n, o->bench_depth, prefill);
+        fraction[i] = rate[i] * work / limit[i];
         if (interrupted) return false;
     }
-    qsort(rate, (size_t)runs, sizeof *rate, by_value);
+    r->median = median(rate, runs);
     r->min = rate[0];
     r->max = rate[runs - 1];
-    r->median = runs % 2 ? rate[runs / 2] : (rate[runs / 2 - 1] + rate[runs / 2]) / 2;
+    r->limit = median(limit, runs);
+    r->fraction = median(fraction, runs);
     snprintf(r->name, sizeof r->name, o->bench_depth ? "%s%d@d%d" : "%s%d", prefill ? "pp" : "tg", n, o->bench_depth);
     return true;
 }
 
-static void print(FILE *out, const Options *o, const BenchResult *r, int n, int threads, double read_rate,
-                  const GemmRates *gemm) {
+typedef struct {
+    double read, blas, own; /* GB/s, GFLOP/s */
+} Rates;
+
+static void print(FILE *out, const Options *o, const BenchResult *r, int n, int threads, const Rates *rates) {
     const char *cpu = kernels_best()->name;
-    double gemm_rate = gemm->blas > gemm->own ? gemm->blas : gemm->own;
+    double gemm = rates->blas > rates->own ? rates->blas : rates->own;
     if (o->json) {
         fprintf(out, "{\"threads\": %d, \"cpu\": \"%s\", \"read_gb_s\": %.2f, \"sgemm_gflops\": %.1f, "
                 "\"openblas_gflops\": %.1f, \"openblas_cpu\": \"%s\", \"results\": [",
-                threads, cpu, read_rate, gemm_rate, gemm->blas, openblas_get_corename());
+                threads, cpu, rates->read, gemm, rates->blas, openblas_get_corename());
         for (int i = 0; i < n; i++)
             fprintf(out, "%s{\"test\": \"%s\", \"tok_s\": %.3f, \"min\": %.3f, \"max\": %.3f, "
                     "\"fraction_of_limit\": %.4f}", i ? ", " : "", r[i].name, r[i].median, r[i].min, r[i].max,
@@ -205,10 +216,10 @@ static void print(FILE *out, const Options *o, const BenchResult *r, int n, int 
         fputs("test,threads,cpu,tok_s,min,max,fraction_of_limit,read_gb_s,sgemm_gflops,openblas_gflops\n", out);
         for (int i = 0; i < n; i++)
             fprintf(out, "%s,%d,%s,%.3f,%.3f,%.3f,%.4f,%.2f,%.1f,%.1f\n", r[i].name, threads, cpu, r[i].median,
-                    r[i].min, r[i].max, r[i].fraction, read_rate, gemm_rate, gemm->blas);
+                    r[i].min, r[i].max, r[i].fraction, rates->read, gemm, rates->blas);
     } else {
         fprintf(out, "%d threads, %s kernels; memory reads %.1f GB/s; f32 products %.0f GFLOP/s, OpenBLAS (%s) %.0f\n",
-                threads, cpu, read_rate, gemm->own, openblas_get_corename(), gemm->blas);
+                threads, cpu, rates->read, rates->own, openblas_get_corename(), rates->blas);
         fputs("test              tok/s       min       max  of the limit\n", out);
         for (int i = 0; i < n; i++)
             fprintf(out, "%-13s %9.1f %9.1f %9.1f %12.0f%%\n", r[i].name, r[i].median, r[i].min, r[i].max,
@@ -221,6 +232,7 @@ int mode_bench(const Options *o, FILE *out, Error *e) {
     int status = 1, n_results = 0, prefill = o->bench_prefill, decode = o->steps < 0 ? 64 : o->steps;
     int longest = prefill > decode ? prefill : decode;
     int *tokens = NULL;
+    Machine machine = {0};
     BenchResult results[2] = {{.min = 0}};
     if (o->bench_runs < 1 || o->bench_runs > MAX_RUNS) {
         fail(e, "-r: runs: expected 1 to %d, found %d", MAX_RUNS, o->bench_runs);
@@ -240,30 +252,30 @@ int mode_bench(const Options *o, FILE *out, Error *e) {
         goto done;
     }
     fill_tokens(tokens, room, s.model.config.vocab_size);
-    GemmRates gemm;
-    double read_rate = measure_read(s.state.team, e);
-    if (read_rate < 0 || measure_gemm(&gemm, s.state.team, e)) goto done;
-    double flops = 1e9 * (gemm.blas > gemm.own ? gemm.blas : gemm.own);
+    if (machine_open(&machine, s.state.team, e)) goto done;
+    Rates rates = {read_rate(&machine) / 1e9, gemm_rate(&machine, false) / 1e9, gemm_rate(&machine, true) / 1e9};
+    bool own = rates.own > rates.blas;
 
     Cost cost = cost_of(&s.model);
     const Config *c = &s.model.config;
     double kv = (double)kv_bytes_per_token(o->kv_type, c->n_layers, c->n_kv_heads, c->head_dim);
+    double bytes = cost.decode_bytes + kv * (o->bench_depth + decode / 2.0);
     if (o->bench_depth) model_prefill(&s.model, &s.state, tokens, o->bench_depth, 0, NULL, NULL);
     status = 130;
     if (prefill) {
-        if (!bench(&results[n_results], &s, o, tokens, prefill, true)) goto done;
-        results[n_results].fraction = results[n_results].median * cost.prefill_flops / flops;
-        n_results++;
+        BenchResult *r = &results[n_results++];
+        if (!bench(r, &s, o, tokens, prefill, true, &machine, own, cost.prefill_flops)) goto done;
+        *(own ? &rates.own : &rates.blas) = r->limit / 1e9;
     }
     if (decode) {
-        if (!bench(&results[n_results], &s, o, tokens, decode, false)) goto done;
-        double bytes = cost.decode_bytes + kv * (o->bench_depth + decode / 2.0);
-        results[n_results].fraction = results[n_results].median * bytes / (read_rate * 1e9);
-        n_results++;
+        BenchResult *r = &results[n_results++];
+        if (!bench(r, &s, o, tokens, decode, false, &machine, own, bytes)) goto done;
+        rates.read = r->limit / 1e9;
     }
-    print(out, o, results, n_results, team_size(s.state.team), read_rate, &gemm);
+    print(out, o, results, n_results, team_size(s.state.team), &rates);
     status = 0;
 done:
+    if (machine.team) machine_close(&machine);
     free(tokens);
     session_close(&s);
     return status;
