@@ -33,6 +33,9 @@ change("nan", "wo", lambda v: float("nan"), 5)
 change("inf", "ffn_norm", lambda v: float("inf"), 40)
 change("keys", "wk", lambda v: v * 3e5)      # keys beyond 65504
 change("values", "wv", lambda v: v * 3e5)    # values beyond it
+with open(folder + "/wide.bin", "wb") as f:  # the smallest model with 2^24 tokens, all zeros
+    f.write(struct.pack("<7i", 2, 2, 1, 1, 1, 1 << 24, 32768))
+    f.truncate(28 + 4 * (2 * (1 << 24) + 2 + 4 * 4 + 2 + 3 * 4 + 2 + 2 * 32768))
 P
 python3 "$dir/make.py" "$dir" || exit 1
 M=tests/fixtures/base_v0.bin
@@ -105,6 +108,8 @@ done
 # More memory than there is, and less than the default asks for
 refused "a context that does not fit" 1 "memory: expected [0-9]* MiB for a context of 67108864, found [0-9]* MiB free (lower it with -c" \
     weights/shakespeare.gguf -c 67108864 -i A
+refused "rows of logits that do not fit" 1 "wide.bin: memory: expected 209[0-9]* MiB for 32768 rows of logits and their context, found [0-9]* MiB free (lower it with fewer tokens, or without --all)" \
+    "$dir/wide.bin" -m logits --all --tokens "$(yes 1 | head -n 32768 | paste -sd ,)"
 case $RUN in
 *asan* | *tsan* | *aarch64*) echo "skip ulimit -v: a sanitizer maps terabytes, an emulator what it likes" ;;
 *)

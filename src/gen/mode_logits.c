@@ -1,6 +1,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 #include "gen/modes.h"
 #include "gen/session.h"
 
@@ -37,9 +39,17 @@ int mode_logits(const Options *o, FILE *out, Error *e) {
         fail(e, "%s: tokens: expected at most the context's %d, found %d", o->checkpoint, limit, n);
         goto done;
     }
+    size_t left = memory_available(""); /* asked before the State is there: what is not written yet may count as free */
     if (session_state(&s, o, n, e)) goto done;
-    size_t kept = o->all ? (size_t)n : 1;
-    rows = calloc(kept * (size_t)vocab, sizeof *rows);
+    /* Kept until the last is known to be sound: a broken model prints nothing. */
+    size_t kept = o->all ? (size_t)n : 1, row_bytes = (size_t)vocab * sizeof *rows;
+    size_t bytes = state_bytes(&s.model, &s.state.options) + kept * row_bytes;
+    if (bytes > left) {
+        fail(e, "%s: memory: expected %zu MiB for %zu rows of logits and their context, found %zu MiB free (lower it with fewer tokens, or without --all)",
+             o->checkpoint, (bytes >> 20) + 1, kept, left >> 20);
+        goto done;
+    }
+    rows = calloc(kept, row_bytes);
     if (!rows) {
         fail(e, "%s: memory: expected room for %zu rows of logits, found none", o->checkpoint, kept);
         goto done;
