@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cgroup.h"
+
 /* A barrier of threads that all run takes less than a microsecond; one that waits longer gives its core away. A
  * pause is 40 to 140 cycles. */
 enum { SPINS = 400 };
@@ -105,26 +107,6 @@ void team_share(const Thread *t, size_t n, size_t grain, size_t *from, size_t *t
     *to = b < n ? b : n;
 }
 
-/* The first number in a small file; -1 when there is none ("max"). */
-static double number_in(const char *path, double *second) {
-    double first = -1;
-    FILE *f = fopen(path, "r");
-    if (!f) return -1;
-    int n = fscanf(f, "%lf %lf", &first, second);
-    fclose(f);
-    return n >= 1 ? first : -1;
-}
-
-/* CPUs' worth of time that the cgroup allows, rounded up; 0 when there is no limit. */
-static int quota_cpus(void) {
-    double period = 0, unused, quota = number_in("/sys/fs/cgroup/cpu.max", &period);
-    if (quota < 0) {
-        quota = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", &unused);
-        period = number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &unused);
-    }
-    return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
-}
-
 int team_default_size(void) {
     cpu_set_t mask;
     if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
@@ -133,12 +115,11 @@ int team_default_size(void) {
         if (!CPU_ISSET(cpu, &mask)) continue;
         /* Two hardware threads share a core's arithmetic: a core counts once, at its first allowed thread. */
         char path[96];
-        double unused;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        int first = (int)number_in(path, &unused);
-        cores += first < 0 || first >= CPU_SETSIZE || first == cpu || !CPU_ISSET(first, &mask);
+        size_t first = number_in(path, "%zu", CPU_SETSIZE);
+        cores += first >= CPU_SETSIZE || first == (size_t)cpu || !CPU_ISSET(first, &mask);
     }
-    int quota = quota_cpus();
-    if (quota && quota < cores) cores = quota;
+    size_t quota = cgroup_cpus("");
+    if (quota < (size_t)cores) cores = (int)quota;
     return cores > 0 ? cores : 1;
 }

@@ -1,4 +1,5 @@
-/* How much memory is left, read from folders that look like /proc and /sys; and what is done when it is too little. */
+/* How much memory and CPU time is left, read from folders that look like /proc and /sys; and what is done when memory is
+ * too little. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,12 +9,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/cgroup.h"
 #include "base/memory.h"
 #include "model.h"
 
 #include <cmocka.h> /* last: it makes a macro of fail */
 
-static char root[] = "/tmp/test_memory.XXXXXX";
+static char root[] = "/tmp/test_limits.XXXXXX";
 
 static void put(const char *path, const char *text) {
     char command[512], file[256];
@@ -49,7 +51,7 @@ static void test_machine(void **state) {
     assert_int_equal(memory_available("/nowhere"), SIZE_MAX);
 }
 
-static void test_cgroup_2(void **state) {
+static void test_memory_of_cgroup_2(void **state) {
     (void)state;
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/sys/fs/cgroup/a/b/memory.max", "max\n");
@@ -72,7 +74,7 @@ static void test_cgroup_of_a_container(void **state) {
     assert_int_equal(memory_available(root), 3000000);
 }
 
-static void test_cgroup_1(void **state) {
+static void test_memory_of_cgroup_1(void **state) {
     (void)state;
     put("/proc/self/cgroup", "9:name=systemd:/x\n4:cpuacct,memory:/x/y\n1:cpu:/z\n0::/\n");
     put("/sys/fs/cgroup/memory/x/y/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
@@ -80,6 +82,35 @@ static void test_cgroup_1(void **state) {
     put("/sys/fs/cgroup/memory/x/memory.usage_in_bytes", "4000000\n");
     put("/sys/fs/cgroup/memory/x/memory.stat", "cache 7\ntotal_inactive_file 1000\ntotal_active_file 2000\n");
     assert_int_equal(memory_available(root), 2003000);
+}
+
+static void test_cpus_of_cgroup_2(void **state) {
+    (void)state;
+    assert_int_equal(cgroup_cpus(root), SIZE_MAX); /* no group is known */
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    assert_int_equal(cgroup_cpus(root), SIZE_MAX);
+    put("/sys/fs/cgroup/a/cpu.max", "300000 100000\n"); /* the outer group's quota counts too */
+    assert_int_equal(cgroup_cpus(root), 3);
+    put("/sys/fs/cgroup/a/b/cpu.max", "75000 50000\n");
+    assert_int_equal(cgroup_cpus(root), 2);
+    put("/sys/fs/cgroup/cpu.max", "1000 100000\n"); /* a hundredth of one */
+    assert_int_equal(cgroup_cpus(root), 1);
+}
+
+static void test_cpus_of_cgroup_1(void **state) {
+    (void)state;
+    put("/proc/self/cgroup", "5:cpuset:/z\n4:cpuacct:/z\n3:memory:/z\n2:cpuacct,cpu:/x/y\n0::/\n");
+    put("/sys/fs/cgroup/cpu/z/cpu.cfs_quota_us", "100000\n"); /* a group of others */
+    put("/sys/fs/cgroup/cpu/z/cpu.cfs_period_us", "100000\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    put("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(cgroup_cpus(root), SIZE_MAX);
+    put("/sys/fs/cgroup/cpu/x/y/cpu.cfs_quota_us", "400001\n");
+    put("/sys/fs/cgroup/cpu/x/y/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(cgroup_cpus(root), 5);
 }
 
 static void test_address_space(void **state) {
@@ -120,9 +151,11 @@ static void test_state_too_large(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_machine, fresh, remove_all),
-        cmocka_unit_test_setup_teardown(test_cgroup_2, fresh, remove_all),
+        cmocka_unit_test_setup_teardown(test_memory_of_cgroup_2, fresh, remove_all),
         cmocka_unit_test_setup_teardown(test_cgroup_of_a_container, fresh, remove_all),
-        cmocka_unit_test_setup_teardown(test_cgroup_1, fresh, remove_all),
+        cmocka_unit_test_setup_teardown(test_memory_of_cgroup_1, fresh, remove_all),
+        cmocka_unit_test_setup_teardown(test_cpus_of_cgroup_2, fresh, remove_all),
+        cmocka_unit_test_setup_teardown(test_cpus_of_cgroup_1, fresh, remove_all),
         cmocka_unit_test_setup_teardown(test_address_space, fresh, remove_all),
         cmocka_unit_test(test_state_too_large),
     };
