@@ -87,35 +87,48 @@ mkdir "$dir/full.gguf" "$dir/full" && : >"$dir/full/x"
 refused "a directory called .gguf" 1 $F/base.gguf -m convert -o "$dir/full.gguf"
 refused "a directory that is full" 1 $F/base.gguf -m convert -o "$dir/full"
 refused "GPT-2" 1 $F/gpt2_hf -m convert -o "$dir/no.gguf"
-if [ -c /dev/full ]; then # a full disk: the file-size limit stands in for it
-    (ulimit -f 20; trap '' XFSZ; "$RUN" $F/base.gguf -m convert -o "$dir/no.gguf" >/dev/null 2>"$dir/err")
-    if [ $? -eq 1 ] && grep -q '^run: ' "$dir/err" && ! ls "$dir"/no* >/dev/null 2>&1; then ok "full disk"
-    else bad "full disk" "$(cat "$dir/err") $(ls "$dir")"; fi
-fi
-# A signal in the middle: nothing stays behind. The program is hit as soon as its temporary name is there, and now
-# and then has renamed it before the signal comes: then it is tried again.
+for target in no.gguf no.bin nodir; do # the file-size limit stands in for a full disk; its signal must not end the program
+    (ulimit -f 20; "$RUN" $F/base.gguf -m convert -o "$dir/$target" >/dev/null 2>"$dir/err")
+    code=$?
+    if [ $code -eq 1 ] && grep -q '^run: .*: writing: expected success, found File too large$' "$dir/err" && [ "$(wc -l <"$dir/err")" -eq 1 ] &&
+        ! ls "$dir"/no* >/dev/null 2>&1; then ok "a disk that is full, $target"
+    else bad "a disk that is full, $target" "exit $code, $(cat "$dir/err") $(ls "$dir")"; fi
+done
+# In the middle comes a signal, or a file that is read shrinks: nothing stays behind. The program is hit as soon as it has
+# made the file, and now and then has renamed it before: then it is tried again.
 cat >"$dir/interrupt.py" <<'P'
-import os, signal, subprocess, sys, time
-run, model, out, name = sys.argv[1:]
-signals = [getattr(signal, s) for s in name.split(",")]
+import glob, os, shutil, signal, subprocess, sys
+run, model, out, what = sys.argv[1:]
+source = os.path.realpath(os.path.dirname(out)) + "/source"
+read, made = source, out + ".*.part"
+if os.path.isdir(model): read, made = source + "/tokenizer.json", made + "/tokenizer.json"
+code, line = 130 if what.startswith("SIGINT") else -getattr(signal, what, 0), ""
+if what == "shrinks": code, line = 1, "run: %s: size: expected it to stay, found the file changed while in use\n" % read
 for attempt in range(50):
-    p = subprocess.Popen([run, model, "-m", "convert", "-o", out, "--type", "f32", "--quiet"], stderr=subprocess.PIPE)
-    while p.poll() is None and not any(n.endswith(".part") for n in os.listdir(os.path.dirname(out))): pass
-    for s in signals: p.send_signal(s)
+    subprocess.run(["rm", "-rf", source, out], check=True)
+    subprocess.run(["cp", "-r", model, source], check=True)
+    p = subprocess.Popen([run, source, "-m", "convert", "-o", out, "--type", "f32", "--quiet"], stderr=subprocess.PIPE)
+    while p.poll() is None and not glob.glob(made): pass
+    if what == "shrinks": os.truncate(read, 4096)
+    else:
+        for name in what.split(","): p.send_signal(getattr(signal, name))
     err = p.communicate()[1].decode()
-    left = [n for n in os.listdir(os.path.dirname(out)) if n.endswith(".part")]
+    left = glob.glob(out + ".*")
     assert not left, left
-    if os.path.exists(out):
-        subprocess.run(["rm", "-r", out], check=True)
-        continue
-    assert p.returncode == (130 if signals[0] == signal.SIGINT else -signals[0]) and err == "", (p.returncode, err)
+    if os.path.exists(out): continue
+    assert p.returncode == code and err == line, (p.returncode, err)
     sys.exit(0)
 sys.exit("never in time")
 P
 mkdir "$dir/signal"
-for signals in SIGINT SIGINT,SIGINT SIGTERM; do
-    for target in no.gguf no.bin nodir; do
-        if python3 "$dir/interrupt.py" "$RUN" weights/shakespeare.gguf "$dir/signal/$target" $signals 2>"$dir/py"; then ok "$signals while writing $target"
-        else bad "$signals while writing $target" "$(tail -n 1 "$dir/py")"; fi
-    done
+cut() { # NAME MODEL WHAT
+    if python3 "$dir/interrupt.py" "$RUN" "$2" "$dir/signal/$target" "$3" 2>"$dir/py"; then ok "$1 while writing $target"
+    else bad "$1 while writing $target" "$(tail -n 1 "$dir/py")"; fi
+}
+for target in no.gguf no.bin nodir; do
+    for signals in SIGINT SIGINT,SIGINT SIGTERM SIGHUP; do cut "$signals" weights/shakespeare.gguf $signals; done
+    cut "a source that shrinks" weights/shakespeare.gguf shrinks
 done
+# A large file that only goes along: nobody touches its bytes but the copy.
+cp -r $F/base_hf "$dir/large" && head -c 100000000 /dev/zero >"$dir/large/tokenizer.json"
+cut "a tokenizer that shrinks" "$dir/large" shrinks

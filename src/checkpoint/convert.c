@@ -178,6 +178,19 @@ static DType target_type(const Writer *w, Field f, const Mat *m) {
 
 static void write_bytes(Writer *w, const void *p, size_t n) { fwrite(p, 1, n, w->file); }
 
+/* The bytes of a mapped file as they are, but read here: when the file has shrunk, that is a bus error, of which run.c
+ * makes a clear line, while write() would speak of a bad address. */
+static void write_mapped(Writer *w, const unsigned char *p, size_t n) {
+    unsigned char piece[4096];
+    while (n) {
+        size_t m = n < sizeof piece ? n : sizeof piece;
+        memcpy(piece, p, m);
+        write_bytes(w, piece, m);
+        p += m;
+        n -= m;
+    }
+}
+
 static int refuse_row(Writer *w, Field f, int row, DType type) {
     return fail(w->e, "%s: %s row %d: expected values that %s can hold, found larger ones or no numbers", w->ck->path,
                 field_name(f), row, dtype_info[type].name);
@@ -191,7 +204,7 @@ static int write_tensor(Writer *w, Field f, int layer, DType type) {
     for (int r = 0; r < rows; r++) {
         if (stopped(w)) return -1;
         if (!is_vector(f) && type == m.dtype && !reordered(w, f) && !pooled(w, f)) {
-            write_bytes(w, (const char *)m.data + (size_t)r * m.stride_bytes, bytes); /* as it is */
+            write_mapped(w, (const unsigned char *)m.data + (size_t)r * m.stride_bytes, bytes);
             continue;
         }
         if (is_vector(f)) target_vector(w, f, &m, cols);
@@ -671,7 +684,7 @@ static int write_file(Writer *w, const char *path, int (*body)(Writer *w)) {
 
 static int copy_body(Writer *w) {
     const File *from = (const File *)(const void *)w->packed;
-    write_bytes(w, from->data, from->size);
+    write_mapped(w, from->data, from->size);
     return 0;
 }
 
