@@ -4,8 +4,9 @@
 Writes to tests/fixtures/tokenizers: a sentencepiece model trained here (also as tokenizer.bin, GGUF and tokenizer.json)
 and a byte-level BPE trained here (as tokenizer.json, GGUF with each pre-tokenizer, and vocab.json with merges.txt).
 cases.tsv has a line for each file and text: file, flags of tokenizer_encode, text as hex, ids, and the decoded
-text as hex ("-": not compared). The ids come from sentencepiece and from Hugging Face's tokenizers, never from
-this project. Needs: pip install sentencepiece tokenizers gguf.
+text as hex ("-": not compared). splits.json has one text, a vocabulary of all its parts, and for many pre-tokenizers
+the ids of the parts that they cut it into. The ids come from sentencepiece and from Hugging Face's tokenizers, never
+from this project. Needs: pip install sentencepiece tokenizers gguf.
 """
 import io
 import json
@@ -193,8 +194,32 @@ def byte_level_family():
             add_rows("gpt2_files", SPECIAL, hugging_face(only_end))
 
 
+def splits():
+    """Every behaviour of Split, at expressions and at literal texts that look like expressions; a ByteLevel follows."""
+    text = r"x\s  \Qabab.*éa\E\E[a b&-~#^$(|)é"
+    bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    spelled = bytes_only.pre_tokenize_str(text)[0][0]
+    parts = {spelled[i:j] for i in range(len(spelled)) for j in range(i + 1, len(spelled) + 1)}
+    vocab = {part: i for i, part in enumerate(sorted(parts, key=lambda x: (len(x), x)))}
+    t = Tokenizer(models.BPE(vocab=vocab, merges=[], ignore_merges=True))
+    patterns = [r"\s", r"\E", r"\Q", r"\E\E[", ".*", "[a", "&-~#", "^$(|)", "a", "ab", "é", " ", "x", "none", "", text]
+    patterns += [Regex(x) for x in (r"\s", r"\s+", "[ab]+", "b*", "(?=b)", r"\p{L}+|\\", "é$", "^x", "")]
+    behaviors = ["isolated", "removed", "contiguous", "merged_with_previous", "merged_with_next"]
+    one = [pre_tokenizers.Split(p, b, invert) for p in patterns for b in behaviors for invert in (False, True)]
+    two = [pre_tokenizers.Sequence([pre_tokenizers.Split(" ", a, False), pre_tokenizers.Split(Regex("b|é"), b, invert)])
+           for a in behaviors for b in behaviors for invert in (False, True)]
+    cases = []
+    for step in one + two:
+        t.pre_tokenizer = pre_tokenizers.Sequence([step, bytes_only])
+        cases.append(json.dumps({"ids": t.encode(text).ids, "step": json.loads(step.__getstate__())}, ensure_ascii=False))
+    model = json.dumps(json.loads(t.to_str())["model"], ensure_ascii=False)
+    (OUT / "splits.json").write_text('{"text": %s,\n"model": %s,\n"cases": [\n%s]}\n'
+                                     % (json.dumps(text, ensure_ascii=False), model, ",\n".join(cases)))
+
+
 OUT.mkdir(parents=True, exist_ok=True)
 sentencepiece_family()
 byte_level_family()
+splits()
 (OUT / "cases.tsv").write_text("\n".join(rows) + "\n")
 print(len(rows), "cases,", sum(f.stat().st_size for f in OUT.rglob("*") if f.is_file()), "bytes")

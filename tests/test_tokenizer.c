@@ -328,8 +328,8 @@ static void bad_tokenizer_json(void **state) {
          "{\"Regex\": \"(\"}, \"behavior\": \"Isolated\"}}",
          "expected a regular expression"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
-         "{\"Regex\": \"a\"}, \"behavior\": \"Removed\"}}",
-         "behavior: expected Isolated, found Removed"},
+         "{\"Regex\": \"a\"}, \"behavior\": \"Removing\"}}",
+         "MergedWithPrevious or MergedWithNext, found Removing"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": \"u\"}, \"decoder\": {\"type\": \"Fuse\"}}",
          "model.unk_token: expected a token"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, \"added_tokens\": "
@@ -344,7 +344,7 @@ static void bad_tokenizer_json(void **state) {
         {PRE("{\"type\": \"Digits\"}, {\"type\": \"Metaspace\", \"replacement\": \"\u2581\"}"), "Metaspace: expected to come first"},
         {PRE("{\"type\": \"Metaspace\", \"replacement\": \"_\"}"), "to replace with U+2581, found otherwise"},
         {PRE("{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": \"last\"}"), "prepend_scheme: expected always, first or never, found last"},
-        {PRE("{\"type\": \"Split\", \"pattern\": {\"String\": \"\"}, \"behavior\": \"Isolated\"}"), "Split: expected a pattern, found none"},
+        {PRE("{\"type\": \"Split\", \"pattern\": {}, \"behavior\": \"Isolated\"}"), "Split: expected a pattern, found none"},
         {PRE(SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}")), "expected at most 16 expressions"},
         {PRE("{\"type\": \"Sequence\"}"), "Sequence: expected an array pretokenizers, found none"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": [], \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}", "model.vocab: expected an object"},
@@ -371,13 +371,12 @@ static void bad_tokenizer_json(void **state) {
     }
 }
 
-/* Steps that are rare in real files: a literal text to cut at, and a space put in front. */
-static void literal_split_and_prefix_space(void **state) {
+/* A step that is rare in real files: a space put in front. */
+static void prefix_space(void **state) {
     (void)state;
     static const struct {
         const char *steps, *text, *ids;
     } cases[] = {
-        {"{\"type\": \"Split\", \"pattern\": {\"String\": \".*\"}, \"behavior\": \"Isolated\"}", "aa.*a", "2 0"},
         {"{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"use_regex\": false}", "a", "3"},
         {"{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"use_regex\": false}", " a", "3"}, /* it has one */
     };
@@ -396,6 +395,41 @@ static void literal_split_and_prefix_space(void **state) {
         free(ids);
         tokenizer_close(t);
     }
+}
+
+/* splits.json (scripts/make_tokenizer_fixtures.py): every behaviour of Split, at expressions and at literal texts. */
+static void splits_equal_their_references(void **state) {
+    (void)state;
+    Error e = {0};
+    cJSON *all = json_read(DIR "splits.json", &e), *item;
+    if (!all) fail_msg("%s", e.text);
+    const char *text = cJSON_GetObjectItem(all, "text")->valuestring;
+    char *model = cJSON_PrintUnformatted(cJSON_GetObjectItem(all, "model"));
+    int cases = 0, wrong = 0;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItem(all, "cases")) {
+        static const char format[] = "{\"model\": %s, \"decoder\": {\"type\": \"ByteLevel\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "
+                                     "\"pretokenizers\": [%s, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}}";
+        char *step = cJSON_PrintUnformatted(cJSON_GetObjectItem(item, "step")), shown[1024];
+        size_t room = sizeof format + strlen(model) + strlen(step);
+        char *json = malloc(room);
+        snprintf(json, room, format, model, step);
+        Tokenizer *t = open_bytes(json, strlen(json), &e);
+        if (!t) fail_msg("%s: %s", step, e.text);
+        int *ids, n, i = 0;
+        assert_int_equal(tokenizer_encode(t, text, strlen(text), 0, &ids, &n, &e), 0);
+        const cJSON *id = cJSON_GetObjectItem(item, "ids")->child;
+        for (; id && i < n && ids[i] == id->valueint; id = id->next) i++;
+        if ((id || i < n) && wrong++ < 5) print_error("%s: found %s\n", step, show_ids(ids, n, shown, sizeof shown));
+        cases++;
+        free(ids);
+        tokenizer_close(t);
+        free(json);
+        free(step);
+    }
+    free(model);
+    cJSON_Delete(all);
+    assert_int_equal(wrong, 0);
+    assert_true(cases >= 300);
 }
 
 /* What a GGUF's vocabulary says that is not built, or says of the wrong type. */
@@ -489,7 +523,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_equal_their_references), cmocka_unit_test(special_tokens_and_facts),
         cmocka_unit_test(long_texts_take_no_long_time), cmocka_unit_test(smollm2_cases), cmocka_unit_test(text_cases),
-        cmocka_unit_test(bad_tokenizer_bin), cmocka_unit_test(bad_tokenizer_json), cmocka_unit_test(literal_split_and_prefix_space),
+        cmocka_unit_test(bad_tokenizer_bin), cmocka_unit_test(bad_tokenizer_json), cmocka_unit_test(prefix_space),
+        cmocka_unit_test(splits_equal_their_references),
         cmocka_unit_test(bad_gguf_vocabulary), cmocka_unit_test(directory_with_a_model), cmocka_unit_test(bad_paths), cmocka_unit_test(endless_expression_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@ enum { MAX_EXPRESSIONS = 16 };
 
 struct Pretokenizer {
     pcre2_code *codes[MAX_EXPRESSIONS];
+    Split splits[MAX_EXPRESSIONS];
     int n;
 };
 
@@ -77,17 +78,25 @@ void pretokenizer_free(Pretokenizer *p) {
 
 int pretokenizer_count(const Pretokenizer *p) { return p->n; }
 
-int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, const char *file, Error *e) {
+/* NULL: it is no expression, or (PCRE2_ERROR_HEAP_FAILED) there is no memory. */
+static pcre2_code *compile(const char *pattern, size_t n, bool literal, int *error) {
+    size_t where, n_spelled;
+    if (literal) return pcre2_compile((PCRE2_SPTR)pattern, n, PCRE2_UTF | PCRE2_LITERAL, error, &where, NULL);
+    char *spelled = spell_out_spaces(pattern, n, &n_spelled);
+    *error = PCRE2_ERROR_HEAP_FAILED;
+    if (!spelled) return NULL;
+    /* \C would cut inside of a character, and what is cut again is not looked at for its UTF-8. */
+    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelled, n_spelled, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
+                                         error, &where, NULL);
+    free(spelled);
+    return compiled;
+}
+
+int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, Split split, const char *file, Error *e) {
     if (p->n == MAX_EXPRESSIONS)
         return fail(e, "%s: pre_tokenizer: expected at most %d expressions, found more", file, MAX_EXPRESSIONS);
     int code;
-    size_t where, n_spelled;
-    char *spelled = spell_out_spaces(pattern, n, &n_spelled);
-    if (!spelled) return fail(e, "%s: memory: expected some, found none", file);
-    /* \C would cut inside of a character, and what is cut again is not looked at for its UTF-8. */
-    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelled, n_spelled, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
-                                         &code, &where, NULL);
-    free(spelled);
+    pcre2_code *compiled = compile(pattern, n, split.literal, &code);
     if (!compiled && code == PCRE2_ERROR_HEAP_FAILED) return fail(e, "%s: memory: expected some, found none", file);
     if (!compiled) {
         PCRE2_UCHAR why[128] = "";
@@ -96,6 +105,7 @@ int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, const char 
                     n > 60 ? 60 : (int)n, pattern, (char *)why);
     }
     pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE); /* without it the interpreter matches the same */
+    p->splits[p->n] = split;
     p->codes[p->n++] = compiled;
     return 0;
 }
@@ -107,7 +117,7 @@ int pretokenizer_add_named(Pretokenizer *p, const char *name, size_t n, bool *ig
         *ignore_merges = NAMED[i].ignore_merges;
         *nfc = NAMED[i].nfc;
         for (int k = 0; k < 3 && NAMED[i].patterns[k]; k++)
-            if (pretokenizer_add(p, NAMED[i].patterns[k], strlen(NAMED[i].patterns[k]), file, e)) return -1;
+            if (pretokenizer_add(p, NAMED[i].patterns[k], strlen(NAMED[i].patterns[k]), (Split){0}, file, e)) return -1;
         return 0;
     }
     return fail(e, "%s: tokenizer.ggml.pre: expected gpt-2, smollm, llama-bpe or qwen2, found \"%.*s\"", file,
@@ -123,11 +133,41 @@ typedef struct {
     Error *e;
 } Cutter;
 
+/* Row - the pieces of one cut in order: the last one waits, since the next may join it. */
+typedef struct {
+    size_t begin, end; /* of the last piece */
+    bool any, match;   /* is there one, and was its last part a match? */
+} Row;
+
+static bool joins(Behavior b, bool before, bool now) {
+    return (b == SPLIT_CONTIGUOUS && before == now) || (b == SPLIT_MERGED_WITH_PREVIOUS && !before && now) ||
+           (b == SPLIT_MERGED_WITH_NEXT && before && !now);
+}
+
+static int cut(Cutter *c, int level, const char *s, size_t n);
+
+/* The next part, a match or what lies between two (which is not told when it is empty; an empty match is). */
+static int add_part(Cutter *c, int level, Row *row, const char *s, size_t begin, size_t end, bool match) {
+    Split split = c->p->splits[level];
+    match ^= split.invert;
+    if (row->any && joins(split.behavior, row->match, match)) {
+        row->end = end;
+    } else {
+        if (row->any && cut(c, level + 1, s + row->begin, row->end - row->begin)) return -1;
+        *row = (Row){.begin = begin, .end = match && split.behavior == SPLIT_REMOVED ? begin : end, .any = true};
+    }
+    row->match = match;
+    return 0;
+}
+
+/* The parts of a piece; an empty one is none. */
 static int cut(Cutter *c, int level, const char *s, size_t n) {
     if (n == 0) return 0;
     if (level == c->p->n) return c->word(c->arg, s, n, c->e);
     size_t done = 0, from = 0;
-    while (from < n) {
+    Row row = {.any = false};
+    bool matches = false; /* was there one, which ended at `done`? */
+    while (from <= n) {
         int matched = pcre2_match(c->p->codes[level], (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, c->data[level],
                                   c->context);
         if (matched == PCRE2_ERROR_NOMATCH) break;
@@ -138,14 +178,17 @@ static int cut(Cutter *c, int level, const char *s, size_t n) {
         }
         const size_t *span = pcre2_get_ovector_pointer(c->data[level]);
         size_t begin = span[0], end = span[1];
-        if (end <= begin || begin < from) { /* an empty match cuts nothing; go on behind the next character */
+        if (end < begin || begin < from || (begin == end && matches && end == done)) { /* empty right behind a match */
             for (from++; from < n && ((unsigned char)s[from] & 0xc0) == 0x80;) from++;
             continue;
         }
-        if (cut(c, level + 1, s + done, begin - done) || cut(c, level + 1, s + begin, end - begin)) return -1;
+        if (begin > done && add_part(c, level, &row, s, done, begin, false)) return -1;
+        if (add_part(c, level, &row, s, begin, end, true)) return -1;
+        matches = true;
         done = from = end;
     }
-    return cut(c, level + 1, s + done, n - done);
+    if (done < n && add_part(c, level, &row, s, done, n, false)) return -1;
+    return cut(c, level + 1, s + row.begin, row.end - row.begin);
 }
 
 int pretokenize(const Pretokenizer *p, const char *text, size_t n,

@@ -1,7 +1,7 @@
 /* pretokenize - cuts a text into the words that BPE may not merge across, by regular expressions (PCRE2).
  *
  * A pre-tokenizer is a list of expressions: each cuts every piece that the one before left into its matches and
- * what lies between them. Nothing is lost: the words put together are the text. */
+ * what lies between them, and may put neighbours together again or leave some out. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +17,17 @@ void pretokenizer_free(Pretokenizer *p);
 /* pretokenizer_count - how many expressions it has. */
 int pretokenizer_count(const Pretokenizer *p);
 
+/* What becomes of the matches, and of what lies between them. Isolated, the default: each is a piece of its own. */
+typedef enum { SPLIT_ISOLATED, SPLIT_REMOVED, SPLIT_CONTIGUOUS, SPLIT_MERGED_WITH_PREVIOUS, SPLIT_MERGED_WITH_NEXT } Behavior;
+typedef struct {
+    Behavior behavior;
+    bool invert;  /* the matches are what lies between, and the other way round */
+    bool literal; /* the pattern is a text, no expression */
+} Split;
+
 /* pretokenizer_add - one more expression, in Oniguruma's meaning of \s (Unicode White_Space). Refuses one that
- * PCRE2 cannot compile. */
-int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, const char *file, Error *e);
+ * PCRE2 cannot compile. Source: NormalizedString::split of Hugging Face's tokenizers. */
+int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, Split split, const char *file, Error *e);
 
 /* pretokenizer_add_named - the expressions behind GGUF's tokenizer.ggml.pre; refuses a name it does not know.
  * *ignore_merges: what that model does besides; *nfc: it composes the text first. */

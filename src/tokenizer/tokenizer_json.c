@@ -194,7 +194,7 @@ static int metaspace_step(struct Tokenizer *t, const cJSON *step, const char *fi
     else if (scheme ? strcmp(scheme, "always") == 0 : add) t->prefix_scheme = PREFIX_ALWAYS;
     else if (scheme && strcmp(scheme, "never") != 0)
         return fail(e, "%s: Metaspace prepend_scheme: expected always, first or never, found %.60s", file, scheme);
-    return split ? pretokenizer_add(t->words, SPLIT, strlen(SPLIT), file, e) : 0;
+    return split ? pretokenizer_add(t->words, SPLIT, strlen(SPLIT), (Split){0}, file, e) : 0;
 }
 
 static int byte_level_step(struct Tokenizer *t, const cJSON *step, const char *file, Error *e) {
@@ -209,25 +209,25 @@ static int byte_level_step(struct Tokenizer *t, const cJSON *step, const char *f
         t->prefix_scheme = PREFIX_ALWAYS;
     }
     t->bpe.byte_level = true;
-    return use_regex ? pretokenizer_add(t->words, GPT2_PATTERN, strlen(GPT2_PATTERN), file, e) : 0;
+    return use_regex ? pretokenizer_add(t->words, GPT2_PATTERN, strlen(GPT2_PATTERN), (Split){0}, file, e) : 0;
 }
 
 static int split_step(struct Tokenizer *t, const cJSON *step, const char *file, Error *e) {
+    static const char *const behaviors[] = {[SPLIT_ISOLATED] = "Isolated", [SPLIT_REMOVED] = "Removed", [SPLIT_CONTIGUOUS] = "Contiguous",
+                                            [SPLIT_MERGED_WITH_PREVIOUS] = "MergedWithPrevious", [SPLIT_MERGED_WITH_NEXT] = "MergedWithNext"};
+    enum { N = sizeof behaviors / sizeof *behaviors };
     const char *regex = get_text(get(step, "pattern"), "Regex"), *text = get_text(get(step, "pattern"), "String");
-    const char *behavior = get_text(step, "behavior");
-    bool invert = false;
-    if (json_bool(&invert, step, "invert", file, e)) return -1;
-    /* Turned round, Isolated cuts at the same places. */
-    if (!behavior || strcmp(behavior, "Isolated") != 0)
-        return fail(e, "%s: pre_tokenizer Split behavior: expected Isolated, found %.60s", file,
-                    behavior ? behavior : "none");
-    if (regex) return pretokenizer_add(t->words, regex, strlen(regex), file, e);
-    if (!text || !*text || strstr(text, "\\E"))
-        return fail(e, "%s: pre_tokenizer Split: expected a pattern, found none", file);
-    char quoted[512];
-    int n = snprintf(quoted, sizeof quoted, "\\Q%s\\E", text);
-    if (n >= (int)sizeof quoted) return fail(e, "%s: pre_tokenizer Split: expected 500 bytes, found %d", file, n);
-    return pretokenizer_add(t->words, quoted, (size_t)n, file, e);
+    const char *behavior = get_text(step, "behavior"), *pattern = regex ? regex : text;
+    Split split = {.literal = !regex};
+    if (json_bool(&split.invert, step, "invert", file, e)) return -1;
+    int i = 0;
+    while (i < N && !(behavior && strcmp(behavior, behaviors[i]) == 0)) i++;
+    if (i == N)
+        return fail(e, "%s: pre_tokenizer Split behavior: expected Isolated, Removed, Contiguous, MergedWithPrevious or MergedWithNext, found %.60s",
+                    file, behavior ? behavior : "none");
+    if (!pattern) return fail(e, "%s: pre_tokenizer Split: expected a pattern, found none", file);
+    split.behavior = (Behavior)i;
+    return pretokenizer_add(t->words, pattern, strlen(pattern), split, file, e);
 }
 
 static int pre_tokenizer_step(struct Tokenizer *t, const cJSON *step, const char *file, Error *e) {
@@ -243,7 +243,7 @@ static int pre_tokenizer_step(struct Tokenizer *t, const cJSON *step, const char
     if (is_type(step, "Digits")) {
         bool individual = false;
         if (json_bool(&individual, step, "individual_digits", file, e)) return -1;
-        return pretokenizer_add(t->words, individual ? "\\p{N}" : "\\p{N}+", individual ? 5 : 6, file, e);
+        return pretokenizer_add(t->words, individual ? "\\p{N}" : "\\p{N}+", individual ? 5 : 6, (Split){0}, file, e);
     }
     return unknown_part("pre_tokenizer", step, "ByteLevel, Split, Digits, Metaspace or a Sequence of them", file, e);
 }
@@ -445,7 +445,7 @@ int read_gpt2_files(struct Tokenizer *t, const char *dir, Error *e) {
     t->kind = "byte-bpe";
     t->bpe.byte_level = true;
     if (!(t->words = pretokenizer_new())) return fail(e, "%s: memory: expected some, found none", dir);
-    if (pretokenizer_add(t->words, GPT2_PATTERN, strlen(GPT2_PATTERN), path, e)) return -1;
+    if (pretokenizer_add(t->words, GPT2_PATTERN, strlen(GPT2_PATTERN), (Split){0}, path, e)) return -1;
     t->bos = table_get(&t->vocab.ids, END, strlen(END));
     if (t->bos >= 0) { /* GPT-2 begins and ends texts with the same token */
         Piece *p = &t->vocab.pieces[t->bos];
