@@ -87,13 +87,12 @@ extern "C" bool sp_encode(const SpModel *m, const char *text, size_t n, bool (*p
         std::vector<int> ids;
         auto status = m->processor.Encode(absl::string_view(text, n), &ids);
         reserve.check();
-        if (!status.ok()) {
-            set_why(why, status.ToString().c_str());
-            return false;
+        if (status.ok()) {
+            for (int id : ids)
+                if (!push(arg, id)) return false;
+            return true;
         }
-        for (int id : ids)
-            if (!push(arg, id)) return false;
-        return true;
+        set_why(why, status.ToString().c_str());
     } catch (...) {
         set_why_caught(why);
     }
