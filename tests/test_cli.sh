@@ -167,6 +167,24 @@ refused "unknown chat template" 1 "template" $model -z $tok -m chat --chat-templ
 printf 'Hi\nAnd you?\n' | "$RUN" $model -z $tok -m chat --chat-template llama-2 -t 0 -n 5 >"$tmp/out" 2>"$tmp/err"
 if [ $? -eq 0 ] && [ "$(wc -l <"$tmp/out")" -ge 2 ] && [ "$(grep -c '^prefill:' "$tmp/err")" -eq 2 ]; then ok "chat from a pipe"
 else not_ok "chat from a pipe" "$(cat "$tmp/err")"; fi
+# the model's own template: recognised and named, or refused by name; the tokenizer fixture, filled up to the model's 512
+mkdir -p "$tmp/chat"
+python3 - "$tmp/chat" <<'P'
+import json, sys
+t = json.load(open("tests/fixtures/tokenizers/llama/tokenizer.json"))
+some = t["added_tokens"][-1]
+t["added_tokens"] += [{**some, "id": i, "content": f"<{i}>"} for i in range(len(t["model"]["vocab"]) + 2, 512)]
+json.dump(t, open(sys.argv[1] + "/tokenizer.json", "w"))
+P
+cp tests/fixtures/tokenizers/llama/tokenizer_config.json "$tmp/chat/"
+cp tests/fixtures/chat/llama-3.2.jinja "$tmp/chat/chat_template.jinja"
+echo Hi | "$RUN" $model -z "$tmp/chat" -m chat -t 0 -n 5 >"$tmp/out" 2>"$tmp/err"
+if [ $? -eq 0 ] && grep -qx 'chat template: llama-3.2' "$tmp/err"; then ok "chat by the model's template"
+else not_ok "chat by the model's template" "$(cat "$tmp/err")"; fi
+cp tests/fixtures/chat/phi-3.jinja "$tmp/chat/chat_template.jinja"
+refused "chat template that no row is for" 1 "found that of Phi-3" $model -z "$tmp/chat" -m chat
+cp tests/fixtures/chat/gemma.jinja "$tmp/chat/chat_template.jinja"
+refused "system prompt that the template has not" 1 "gemma: expected no system prompt" $model -z "$tmp/chat" -m chat --quiet -y "Be brief." -i Hi
 
 # a reader that goes away, and Ctrl-C
 got=$("$RUN" $model -z $tok -t 0 -n 0 2>"$tmp/err" | head -c 10)

@@ -9,6 +9,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "gen/chat.h"
+#include "gen/jinja.h"
 #include "io/file.h"
 
 #define MUST(what)                                                          \
@@ -220,11 +221,13 @@ static void use_open_tokenizer(const Tokenizer *t) {
     for (int i = 0; i < n; i++) MUST(eos[i] >= 0 && eos[i] < tokenizer_vocab_size(t));
     MUST(tokenizer_bos(t) >= -1 && tokenizer_bos(t) < tokenizer_vocab_size(t));
     const char *jinja = tokenizer_chat_template(t);
-    const ChatTemplate *known = jinja ? chat_template_detect(jinja) : NULL;
-    char *system = NULL;
+    char *system = NULL, *shape;
     Error e = {0};
-    if (known) MUST(chat_default_system(&system, known, jinja, &e) == 0);
+    MUST(jinja_shape(&shape, jinja ? jinja : "", &e) == 0);
+    const ChatTemplate *known = chat_template_detect(shape);
+    if (known) MUST(chat_default_system(&system, known, shape, &e) == 0);
     free(system);
+    free(shape);
     volatile unsigned used = sum;
     (void)used;
 }

@@ -5,6 +5,7 @@
 
 #include "fuzz.h"
 #include "gen/chat.h"
+#include "gen/jinja.h"
 
 const bool prefix_is_refused = false;
 enum { MAX_MESSAGES = 8 };
@@ -13,8 +14,10 @@ enum { MAX_MESSAGES = 8 };
 static int count_special(const Tokenizer *t, const ChatTemplate *template, const Message *m, int n) {
     static const char *const special[] = {"<|im_start|>", "<|im_end|>"};
     ChatText text;
+    ChatWords words;
     int *ids, n_ids, count = 0;
-    if (chat_render(&text, template, m, n, &outcome)) return -1;
+    chat_words(&words, t, 0);
+    if (chat_render(&text, template, &words, m, n, &outcome)) return -1;
     if (chat_encode(t, &text, &ids, &n_ids, &outcome)) abort();
     for (int i = 0; i < n_ids; i++)
         for (int k = 0; k < 2; k++) count += ids[i] == tokenizer_find(t, special[k]);
@@ -25,7 +28,8 @@ static int count_special(const Tokenizer *t, const ChatTemplate *template, const
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static Tokenizer *t; /* opened once, for all inputs */
-    static const char *const names[] = {"chatml", "llama-3", "llama-2", "mistral", "mistral-v2", "zephyr", "gemma"};
+    static const char *const names[] = {"chatml", "llama-3", "llama-2", "mistral", "mistral-v2", "zephyr", "gemma", "llama-3.2", "mistral-v3"};
+    enum { N_NAMES = sizeof names / sizeof *names };
     outcome = (Error){0};
     if (!t && !(t = tokenizer_open("tests/fixtures/tokenizers/bpe_smollm", &outcome))) abort();
     if (size == 0) return 0;
@@ -34,11 +38,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!parts) abort();
     memcpy(parts, data, size);
     *end = 0;
-    const ChatTemplate *template = chat_template_detect(at);
-    if (!template) template = chat_template_find(names[data[0] % 7]);
-    char *system = NULL;
-    if (chat_default_system(&system, template, at, &outcome)) abort();
+    char *system, *shape;
+    if (jinja_shape(&shape, at, &outcome)) abort();
+    const ChatTemplate *template = chat_template_detect(shape);
+    if (!template) template = chat_template_find(names[data[0] % N_NAMES]);
+    if (!template || chat_default_system(&system, template, shape, &outcome)) abort();
     free(system);
+    free(shape);
     Message m[MAX_MESSAGES], empty[MAX_MESSAGES];
     int n = 0;
     at += strlen(at) + 1;
