@@ -118,11 +118,11 @@ endif
 # and the trained models one machine.
 ifeq ($(CONFIG),aarch64)
 TESTS   := $(filter-out %/test_alloc %/test_attention %/test_model,$(TESTS))
-SCRIPTS := $(filter-out tests/test_layers.sh tests/test_readme.sh tests/test_ladder.sh,$(SCRIPTS))
+SCRIPTS := $(filter-out tests/test_layers.sh tests/test_readme.sh tests/test_reference.sh tests/test_ladder.sh,$(SCRIPTS))
 endif
 
 test: run $(B)/run $(TESTS) $(REPLAYS)
-	@RUN=$(B)/run EMULATOR="$(EMULATOR)" sh tests/run_tests.sh $(TESTS) $(REPLAYS) $(SCRIPTS)
+	@RUN=$(B)/run PYTHON="$(PYTHON)" EMULATOR="$(EMULATOR)" sh tests/run_tests.sh $(TESTS) $(REPLAYS) $(SCRIPTS)
 
 # Lines of the readers that the tests and the corpus run; fails below 90 %. Debian package lcov.
 coverage:

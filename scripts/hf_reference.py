@@ -4,7 +4,7 @@
     hf_reference.py MODEL (--prompt TEXT | --tokens 1,2,3) -o REF.safetensors [--logits-only] [--json]
 
 MODEL is a Hugging Face directory (or its model.safetensors), a GGUF file (arch llama or gpt2), which is dequantized
-with the gguf module and loaded into the transformers class, or llama2.c's .bin v0. REF holds, for n tokens:
+with the gguf module and loaded into the transformers class, or llama2.c's .bin (v0, v1, v2). REF holds, for n tokens:
     tokens            [n] i32
     embed             [n, dim] token embedding (GPT-2: plus the position's)
     layers.I.attn_norm, ffn_norm   [n, dim] output of the norm before attention and before the FFN
@@ -158,37 +158,71 @@ def load_gguf(path):
 
 
 def load_bin(path):
-    """llama2.c v0: seven ints, then f32 tensors, each kind for all layers; theta 10000 and eps 1e-5 go unsaid."""
+    """llama2.c's .bin: sizes, then each kind of tensor for all layers; theta 10000 and eps 1e-5 go unsaid.
+
+    v0 has 28 bytes before its f32 tensors, v1 and v2 have 256, and all norms before the matrices. A matrix of v2 is
+    int8 values, then an f32 scale for each group of them.
+    """
     data = path.read_bytes()
-    if len(data) < 28:
-        fail(f"{path}: header: expected 28 bytes, found {len(data)}")
-    dim, hidden, n_layers, heads, kv_heads, vocab, n_ctx = struct.unpack("<7i", data[:28])
-    tied, vocab = vocab > 0, abs(vocab)
-    if min(dim, hidden, n_layers, heads, kv_heads, vocab, n_ctx) < 1 or dim % heads:
-        fail(f"{path}: header: expected the sizes of llama2.c's v0, found {struct.unpack('<7i', data[:28])}")
+    version, at, head = 0, 28, data[:28]
+    if data[:4] == b"24ka":
+        version, at, head = int.from_bytes(data[4:8], "little"), 256, data[8:36]
+        if version not in (1, 2):
+            fail(f"{path}: version: expected 1 or 2, found {version}")
+    if len(data) < at:
+        fail(f"{path}: header: expected {at} bytes, found {len(data)}")
+    sizes = struct.unpack("<7i", head)
+    dim, hidden, n_layers, heads, kv_heads, vocab, n_ctx = sizes
+    tied, vocab = (data[36] == 1, vocab) if version else (vocab > 0, abs(vocab))
+    group = struct.unpack("<i", data[37:41])[0] if version == 2 else 1
+    if min(dim, hidden, n_layers, heads, kv_heads, vocab, n_ctx, group) < 1 or dim % heads or dim % group or hidden % group:
+        fail(f"{path}: header: expected sizes that go together, found {sizes}" + (f" in groups of {group}" if version == 2 else ""))
     d = dim // heads
-    at, state = 28, {}
+    shapes = {"attn_norm": (dim,), "attn_q": (heads * d, dim), "attn_k": (kv_heads * d, dim), "attn_v": (kv_heads * d, dim),
+              "attn_output": (dim, heads * d), "ffn_norm": (dim,), "ffn_gate": (hidden, dim), "ffn_down": (dim, hidden),
+              "ffn_up": (hidden, dim)}
+    state = {}
 
-    def take(shape):
+    def take(kind, n):
         nonlocal at
-        n = int(np.prod(shape))
-        if at + 4 * n > len(data):
-            fail(f"{path}: tensors: expected {at + 4 * n} bytes, found {len(data)}")
-        at += 4 * n
-        return np.frombuffer(data, "<f4", n, at - 4 * n).reshape(shape).copy()
+        at += n * np.dtype(kind).itemsize
+        if at > len(data):
+            fail(f"{path}: tensors: expected {at} bytes, found {len(data)}")
+        return np.frombuffer(data, kind, n, at - n * np.dtype(kind).itemsize)
 
-    state["model.embed_tokens.weight"] = take((vocab, dim))
-    for part, shape in (("attn_norm", (dim,)), ("attn_q", (heads * d, dim)), ("attn_k", (kv_heads * d, dim)),
-                        ("attn_v", (kv_heads * d, dim)), ("attn_output", (dim, heads * d)), ("ffn_norm", (dim,)),
-                        ("ffn_gate", (hidden, dim)), ("ffn_down", (dim, hidden)), ("ffn_up", (hidden, dim))):
-        for i in range(n_layers):
-            w = take(shape)
-            if part in ("attn_q", "attn_k"):
-                w = unpermute(w, heads if part == "attn_q" else kv_heads)
-            state[f"model.layers.{i}.{LLAMA_NAMES[part]}.weight"] = np.ascontiguousarray(w)
-    state["model.norm.weight"] = take((dim,))
-    take((2 * n_ctx, d // 2))  # cos and sin, which llama2.c itself no longer reads
-    state["lm_head.weight"] = state["model.embed_tokens.weight"] if tied else take((vocab, dim))
+    def read(name, shape):
+        n = int(np.prod(shape))
+        if version == 2 and len(shape) == 2:
+            values = take("<i1", n).reshape(-1, group).astype(np.float32)
+            w = (values * take("<f4", n // group)[:, None]).reshape(shape)
+        else:
+            w = take("<f4", n).reshape(shape).copy()
+        if name.endswith(("q_proj", "k_proj")):
+            w = np.ascontiguousarray(unpermute(w, heads if name.endswith("q_proj") else kv_heads))
+        state[f"{name}.weight"] = w
+
+    def read_layers(*parts):
+        for part in parts:
+            for i in range(n_layers):
+                read(f"model.layers.{i}.{LLAMA_NAMES[part]}", shapes[part])
+
+    mats = [part for part in shapes if not part.endswith("norm")]
+    if version:
+        read_layers("attn_norm", "ffn_norm")
+        read("model.norm", (dim,))
+        read("model.embed_tokens", (vocab, dim))
+        read_layers(*mats)
+    else:
+        read("model.embed_tokens", (vocab, dim))
+        read_layers(*shapes)
+        read("model.norm", (dim,))
+        take("<f4", n_ctx * d)  # cos and sin, which llama2.c itself no longer reads
+    if tied:
+        state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    else:
+        read("lm_head", (vocab, dim))
+    if at != len(data):
+        fail(f"{path}: tensors: expected {at} bytes, found {len(data)}")
     return filled(path, transformers.LlamaForCausalLM, transformers.LlamaConfig(
         hidden_size=dim, intermediate_size=hidden, num_hidden_layers=n_layers, num_attention_heads=heads,
         num_key_value_heads=kv_heads, vocab_size=vocab, max_position_embeddings=n_ctx, rms_norm_eps=1e-5,
@@ -211,9 +245,9 @@ def load(path):
         magic = f.read(4)
     if magic == b"GGUF":
         return load_gguf(path)
-    if path.suffix == ".bin" and magic != b"24ka":
+    if path.suffix == ".bin":
         return load_bin(path)
-    fail(f"{path}: file: expected a directory, a GGUF or llama2.c's .bin v0, found neither")
+    fail(f"{path}: file: expected a directory, a GGUF or llama2.c's .bin, found neither")
 
 
 def capture(model, tokens):

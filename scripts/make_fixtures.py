@@ -2,6 +2,7 @@
 """Tiny random models with transformers' logits, each in every format that can say it: tests/fixtures.
 
     make_fixtures.py [tests/fixtures]
+    make_fixtures.py --check          # only reads those that are there back, see check()
 
 Weights are random but wide, so that a mistake (pairing, theta, eps, heads, a bias left out) moves the logits by far
 more than the tolerance. Reference logits are computed from the weights as stored (rounded or quantized).
@@ -13,12 +14,13 @@ import gguf
 import numpy as np
 import torch
 import transformers
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from hf_reference import capture, load  # noqa: E402
 
-root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "tests/fixtures")
+only_check = sys.argv[1:] == ["--check"]
+root = pathlib.Path(sys.argv[1] if sys.argv[1:] and not only_check else pathlib.Path(__file__).parent.parent / "tests/fixtures")
 rows = []
 Q = gguf.GGMLQuantizationType
 BASE = dict(hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -256,14 +258,13 @@ def write_bin(name, model, version, group=32):
 
 def check():
     """The files say what their references were computed from: read each back through hf_reference's own reader."""
-    from safetensors.numpy import load_file
-    for name, path, ref, _ in rows:
-        if path.endswith(("_v1.bin", "_v2.bin")):
-            continue
+    lines = (root / "models.tsv").read_text().splitlines()[1:]
+    for name, path, ref, _ in (line.split("\t") for line in lines):
         expected = load_file(root / ref)
         found = capture(load(root / path), expected["tokens"].tolist())["logits"]
         worst = np.abs(found - expected["logits"]).max()
         assert worst < 2e-5, (name, worst)
+    print(f"{len(lines)} files say what their references were computed from")
 
 
 def main():
@@ -332,15 +333,15 @@ def main():
     ref = reference("gpt2", m, full=True)
     row("gpt2_hf", write_hf("gpt2", m), ref)
     row("gpt2_gguf", write_gguf("gpt2", m)[0], ref)
-    check()
     for p in root.glob("*.safetensors"):
         p.chmod(0o644)
     with open(root / "models.tsv", "w") as f:
         f.write("# name\tpath\treference\ttolerance (made by scripts/make_fixtures.py)\n")
         for r in rows:
             f.write("\t".join(r) + "\n")
+    check()
     print(f"{len(rows)} rows, {sum(p.stat().st_size for p in root.rglob('*') if p.is_file())} bytes")
 
 
 if __name__ == "__main__":
-    main()
+    check() if only_check else main()
