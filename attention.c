@@ -71,13 +71,13 @@ void kv_cache_write(KvCache *c, int layer, int head, int pos, const float *k, co
     } else {
         for (int i = 0; i < d; i += QK, key += Q8_GROUP_BYTES, value += sizeof(BlockQ8_0)) {
             float scale, unused;
-            int32_t sum;
+            int16_t sum[1][2];
             int8_t q[QK];
-            c->kernels->quantize(q, &scale, &sum, &unused, 1, k + i, 1);
+            c->kernels->quantize(q, &scale, sum, &unused, 1, k + i, 1);
             ((uint16_t *)(void *)key)[lane] = f32_to_f16(scale);
             for (int j = 0; j < QK; j++) ((int8_t *)key)[(2 + j) * KV_BLOCK + lane] = q[j];
             BlockQ8_0 *block = (BlockQ8_0 *)(void *)value;
-            c->kernels->quantize(block->q, &scale, &sum, &unused, 1, v + i, 1);
+            c->kernels->quantize(block->q, &scale, sum, &unused, 1, v + i, 1);
             block->d = f32_to_f16(scale);
         }
     }

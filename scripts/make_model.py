@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make_model.py TYPE OUT.gguf [--small] - a random model of the TinyLlama-1.1B shape, for measuring speed.
 
-TYPE is f32, f16, bf16, q8_0, q4_0 or q4_1. The weights mean nothing, their number and layout are the real ones
+TYPE is f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k or q6_k. The weights mean nothing, their number and layout are the real ones
 (22 layers of 2048 x 5632, 32 query and 4 KV heads of 64, vocabulary 32000). --small keeps two layers. Needs numpy
 and gguf (pip).
 """
@@ -11,8 +11,10 @@ import sys
 import gguf
 import numpy as np
 
+from quant_blocks import random_blocks
+
 TYPES = {name: getattr(gguf.GGMLQuantizationType, name.upper())
-         for name in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1")}
+         for name in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k")}
 DIM, HIDDEN, HEADS, KV_HEADS, VOCAB, CTX = 2048, 5632, 32, 4, 32000, 2048
 
 
@@ -30,8 +32,11 @@ def main():
     def matrix(rows, cols):
         # One matrix of a shape is enough: speed does not look at the numbers, and making them is what takes long.
         if (rows, cols) not in cache:
-            x = rng.standard_normal((rows, cols), dtype=np.float32) * np.float32(0.02)
-            cache[rows, cols] = gguf.quants.quantize(x, kind)
+            if args.type.endswith("_k"):
+                cache[rows, cols] = random_blocks(args.type, rows, cols, rng, 0.04)
+            else:
+                x = rng.standard_normal((rows, cols), dtype=np.float32) * np.float32(0.02)
+                cache[rows, cols] = gguf.quants.quantize(x, kind)
         return cache[rows, cols]
 
     w = gguf.GGUFWriter(args.out, "llama")

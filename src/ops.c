@@ -36,7 +36,7 @@ void act_open(Act *a, const Thread *t, void *memory, size_t memory_dim, float *x
     a->q = (int8_t *)p;
     p += round_up(blocks * QK, 64);
     a->d = (float *)(void *)p;
-    a->sum = (int32_t *)(void *)(p + each);
+    a->sum = (int16_t(*)[2])(void *)(p + each);
     a->weight_of_min = (float *)(void *)(p + 2 * each);
 }
 
@@ -62,7 +62,7 @@ void act_ready(const Thread *t, Act *a, bool quantized) {
             for (int b = 0; r >= to && b < a->blocks; b++, at += (size_t)a->tile) {
                 memset(a->q + at * QK, 0, QK);
                 a->d[at] = a->weight_of_min[at] = 0;
-                a->sum[at] = 0;
+                a->sum[at][0] = a->sum[at][1] = 0;
             }
         }
     }

@@ -465,7 +465,7 @@ static void gguf_is_refused_by_name(void **state) {
         {"GGUF", 0, "\0\0\0\x03", 4, "big-endian"},
         {"GGUF", 4, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "tensor count"},
         {"GGUF", 12, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "key count"},
-        {q, TYPE, "\x14\0\0\0", 4, "blk.0.attn_q.weight: type: expected F32, F16, BF16, Q8_0, Q4_0 or Q4_1, found IQ4_NL"},
+        {q, TYPE, "\x14\0\0\0", 4, "blk.0.attn_q.weight: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found IQ4_NL"},
         {q, TYPE, "\x0c\0\0\0", 4, "expected a multiple of 256 for Q4_K"},
         {q, TYPE, "\x04\0\0\0", 4, "blk.0.attn_q.weight: type: expected a ggml type, found 4"},
         {q, DIMS, "\x05\0\0\0", 4, "blk.0.attn_q.weight: dimensions: expected 1 to 4, found 5"},

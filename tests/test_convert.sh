@@ -53,6 +53,14 @@ for type in f16 bf16 q8_0 q4_0 q4_1; do
     same "$type as the gguf module writes it" $F/base_$type.gguf "$dir/$type.gguf" 0
 done
 "$RUN" $F/base_hf -m convert -o "$dir/v2.bin" --type q8_0 --quiet && same "q8_0 .bin" $F/base_hf "$dir/v2.bin" 0.2
+# types that are read but not made: copied, or turned into another
+k=../shared/cases/gguf/gg_kquants_a.gguf
+if [ -e $k ]; then
+    for target in k.gguf kdir; do
+        "$RUN" $k -m convert -o "$dir/$target" --quiet && same "Q4_K and Q6_K to $target" $k "$dir/$target" 2e-5
+    done
+    "$RUN" $k -m convert -o "$dir/k8.gguf" --type q8_0 --quiet && same "Q4_K and Q6_K to q8_0" $k "$dir/k8.gguf" 0.5
+else echo "skip Q4_K and Q6_K: no ../shared/cases"; fi
 
 # K and V averaged over their heads
 "$RUN" $F/mha_tied.gguf -m convert --kv-heads 2 -o "$dir/kv2.gguf" --quiet

@@ -53,8 +53,8 @@ static Mat matrix(DType t, int rows, int cols, bool extreme) {
             if (t == DTYPE_F32) memcpy(block, &f, 4);
             if (t == DTYPE_F16) memcpy(block, &m, 2);
             if (t == DTYPE_BF16) memcpy(block, &bf, 2);
-            if (t == DTYPE_Q8_0 || t == DTYPE_Q4_0 || t == DTYPE_Q4_1) memcpy(block, &d, 2);
-            if (t == DTYPE_Q4_1) memcpy(block + 2, &m, 2);
+            if (dtype_info[t].block_values > 1) memcpy(t == DTYPE_Q6_K ? block + offsetof(BlockQ6_K, d) : block, &d, 2);
+            if (t == DTYPE_Q4_1 || t == DTYPE_Q5_1 || t == DTYPE_Q4_K || t == DTYPE_Q5_K) memcpy(block + 2, &m, 2);
         }
     }
     if (t == DTYPE_Q8_GROUP) {
@@ -111,7 +111,7 @@ static double product(double *size, const Mat *w, int r, const Act *a, int row) 
         sum += (double)piece[c] * x;
         *size += fabs((double)piece[c] * x);
     }
-    if (w->dtype == DTYPE_Q4_0 || w->dtype == DTYPE_Q4_1) *size *= 8; /* the offset is a product of its own */
+    if (w->dtype >= DTYPE_Q4_0 && w->dtype <= DTYPE_Q6_K) *size *= 8; /* the offset is a product of its own */
     free(piece);
     return sum;
 }
@@ -154,7 +154,8 @@ static void check_product(const Kernels *k, DType t, int rows, int cols, int n, 
 static void products(void **state) {
     const Kernels *k = level(state);
     static const int shapes[][3] = {{1, 32, 1},   {4, 64, 1},   {5, 288, 2},  {17, 320, 3}, {33, 96, 9},
-                                    {40, 544, 13}, {70, 64, 17}, {3, 7, 5},    {19, 45, 4},  {36, 2112, 10}};
+                                    {40, 544, 13}, {70, 64, 17}, {3, 7, 5},    {19, 45, 4},  {36, 2112, 10},
+                                    {4, 256, 1},  {19, 512, 2}, {37, 2304, 11}};
     for (int t = 0; t < DTYPE_COUNT; t++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int extreme = 0; extreme < 2; extreme++)
@@ -164,7 +165,7 @@ static void products(void **state) {
 /* The same element has the same bits whatever stands beside it. */
 static void gemm_is_exact(void **state) {
     const Kernels *k = level(state);
-    enum { ROWS = 50, COLS = 2112, N = 11 };
+    enum { ROWS = 50, COLS = 2304, N = 11 };
     static float x[N * COLS], all[N * ROWS], one[ROWS];
     for (int t = 0; t < DTYPE_COUNT; t++) {
         Mat w = matrix((DType)t, ROWS, COLS, false);
@@ -190,7 +191,7 @@ static void activations_in_8_bits(void **state) {
     for (int step = 1; step <= 8; step += 7) {
         float x[BLOCKS * QK], d[2][BLOCKS * 8] = {{0}}, wm[2][BLOCKS * 8] = {{0}};
         int8_t q[2][BLOCKS * 8 * QK] = {{0}};
-        int32_t sum[2][BLOCKS * 8] = {{0}};
+        int16_t sum[2][BLOCKS * 8][2] = {{{0}}};
         for (int i = 0; i < BLOCKS * QK; i++) x[i] = random_unit() * sizes[i / QK];
         kernels_ref.quantize(q[0], d[0], sum[0], wm[0], step, x, BLOCKS);
         k->quantize(q[1], d[1], sum[1], wm[1], step, x, BLOCKS);
@@ -271,11 +272,11 @@ static void no_number_stays_none(void **state) {
         for (int at = 0; at < QK; at++) {
             float x[2 * QK], d[2], weight_of_min[2];
             int8_t q[2 * QK];
-            int32_t sum[2];
+            int16_t sum[2][2];
             for (int j = 0; j < 2 * QK; j++) x[j] = random_unit();
             x[at] = bad[i];
             k->quantize(q, d, sum, weight_of_min, 1, x, 2);
-            assert_true(isnan(d[0]) && isnan(weight_of_min[0]) && sum[0] == 0);
+            assert_true(isnan(d[0]) && isnan(weight_of_min[0]) && sum[0][0] == 0 && sum[0][1] == 0);
             for (int j = 0; j < QK; j++) assert_int_equal(q[j], 0);
             assert_true(isfinite(d[1]) && isfinite(weight_of_min[1]));
         }

@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "io/json.h"
 #include "kernels/mat.h"
 #include "kernels/quantize.h"
+
+#include <cmocka.h> /* last: it makes a macro of fail */
 
 static void f16_round_trips(void **state) {
     (void)state;
@@ -92,12 +94,41 @@ static void blocks_refuse_what_is_no_number(void **state) {
     }
 }
 
+/* Random blocks against the gguf module's values (scripts/quant_blocks.py). */
+static void blocks_as_gguf_reads_them(void **state) {
+    (void)state;
+    Error e = {""};
+    cJSON *table = json_read("tests/fixtures/quant_blocks.json", &e);
+    if (!table) fail_msg("%s", e.text);
+    int types = 0;
+    for (const cJSON *type = table->child; type; type = type->next, types++) {
+        int t = 0;
+        while (t < DTYPE_COUNT && strcmp(dtype_info[t].name, type->string) != 0) t++;
+        if (t == DTYPE_COUNT) fail_msg("%s: expected a type of this program", type->string);
+        const char *hex = cJSON_GetObjectItem(type, "bytes")->valuestring;
+        const cJSON *value = cJSON_GetObjectItem(type, "values")->child;
+        unsigned char block[512];
+        float out[QK_K];
+        size_t bytes = dtype_row_bytes((DType)t, QK_K);
+        assert_int_equal(strlen(hex), 2 * bytes);
+        for (size_t i = 0; i < bytes; i++) assert_int_equal(sscanf(hex + 2 * i, "%2hhx", &block[i]), 1);
+        Mat w = {(DType)t, 1, QK_K, bytes, block, NULL, 0};
+        mat_dequantize_row(out, &w, 0);
+        for (int i = 0; i < QK_K; i++, value = value->next)
+            if (!(fabs((double)out[i] - value->valuedouble) <= 1e-6)) /* values of about 1, written with 7 digits */
+                fail_msg("%s value %d: expected %g, found %g", type->string, i, value->valuedouble, (double)out[i]);
+    }
+    assert_int_equal(types, 8);
+    cJSON_Delete(table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f16_round_trips),
         cmocka_unit_test(bf16_rounds_to_even),
         cmocka_unit_test(blocks_refuse_what_is_no_number),
         cmocka_unit_test(blocks_by_hand),
+        cmocka_unit_test(blocks_as_gguf_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

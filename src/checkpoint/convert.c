@@ -171,7 +171,9 @@ static void target_vector(const Writer *w, Field f, const Mat *m, int cols) {
 
 static DType target_type(const Writer *w, Field f, const Mat *m) {
     if (is_vector(f)) return DTYPE_F32;
-    DType t = w->type >= 0 ? (DType)w->type : m->dtype == DTYPE_Q8_GROUP ? DTYPE_Q8_0 : m->dtype;
+    DType t = w->type >= 0 ? (DType)w->type : m->dtype;
+    bool as_it_is = t == m->dtype && !reordered(w, f) && !pooled(w, f);
+    if (!dtype_can_quantize(t) && !(as_it_is && t != DTYPE_Q8_GROUP)) t = DTYPE_Q8_0;
     /* Learned positions are few, and rows that no block fits stay as they are read: in f32. */
     return f == FIELD_POS_EMB || m->cols % dtype_info[t].block_values ? DTYPE_F32 : t;
 }

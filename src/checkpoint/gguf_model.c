@@ -271,7 +271,7 @@ static int read_tensor(Checkpoint *ck, const GgufTensor *t, Error *e) {
                     name);
     int dtype = dtype_of(t->ggml_type);
     if (dtype < 0)
-        return fail(e, "%s: %s: type: expected F32, F16, BF16, Q8_0, Q4_0 or Q4_1, found %s",
+        return fail(e, "%s: %s: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found %s",
                     ck->path, name, ggml_type(t->ggml_type)->name);
     for (int i = 0; i < t->n_dims; i++)
         if ((i >= 2 && t->dims[i] != 1) || t->dims[i] > INT32_MAX)

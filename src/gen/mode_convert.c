@@ -2,6 +2,7 @@
 
 #include "gen/modes.h"
 #include "gen/session.h"
+#include "kernels/quantize.h"
 
 int mode_convert(const Options *o, FILE *out, Error *e) {
     Session s;
@@ -12,7 +13,7 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
         return 2;
     }
     for (int t = 0; o->type && t < DTYPE_Q8_GROUP; t++)
-        if (strcmp(o->type, dtype_info[t].name) == 0) options.type = t;
+        if (strcmp(o->type, dtype_info[t].name) == 0 && dtype_can_quantize((DType)t)) options.type = t;
     if (o->type && options.type < 0) {
         fail(e, "--type: expected f32, f16, bf16, q8_0, q4_0 or q4_1, found %.40s", o->type);
         return 2;

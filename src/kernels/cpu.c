@@ -6,8 +6,8 @@
 #include "kernels/kernels.h"
 
 bool mat_is_quantized(const Mat *w) {
-    return w->dtype == DTYPE_Q8_0 || w->dtype == DTYPE_Q4_0 || w->dtype == DTYPE_Q4_1 ||
-           (w->dtype == DTYPE_Q8_GROUP && w->group % QK == 0 && w->cols % w->group == 0);
+    if (w->dtype == DTYPE_Q8_GROUP) return w->group % QK == 0 && w->cols % w->group == 0;
+    return dtype_info[w->dtype].block_values > 1;
 }
 
 #if defined(__x86_64__)

@@ -27,8 +27,8 @@ typedef struct {
     int blocks;     /* dim / 32; 0: dim is not a multiple, there is no 8-bit form */
     int8_t *q;      /* [padded rows * blocks, 32] in [-127, 127] */
     float *d;       /* [padded rows * blocks] */
-    int32_t *sum;   /* sum of the block's q */
-    float *weight_of_min; /* d * sum: what a constant added to the 32 weights is multiplied with */
+    int16_t (*sum)[2]; /* sums of the block's first and second 16 q */
+    float *weight_of_min; /* d times the sum of q: what a constant added to the 32 weights is multiplied with */
 } Act;
 
 struct Kernels {
@@ -38,7 +38,7 @@ struct Kernels {
 
     /* quantize - the 8-bit form of `blocks` blocks of x; consecutive blocks of the row are `step` blocks apart
      * in the output. d = max |x| / 127, q = x / d to nearest. */
-    void (*quantize)(int8_t *q, float *d, int32_t *sum, float *weight_of_min, int step, const float *x,
+    void (*quantize)(int8_t *q, float *d, int16_t (*sum)[2], float *weight_of_min, int step, const float *x,
                      int blocks);
 
     /* gemv - y[r] = (add ? y[r] : 0) + w[r] . a[row] for r in [from, to); a->tile is 1. */

@@ -9,11 +9,26 @@ const DTypeInfo dtype_info[DTYPE_COUNT] = {
     [DTYPE_Q8_0] = {"q8_0", 8, QK, sizeof(BlockQ8_0)},
     [DTYPE_Q4_0] = {"q4_0", 2, QK, sizeof(BlockQ4_0)},
     [DTYPE_Q4_1] = {"q4_1", 3, QK, sizeof(BlockQ4_1)},
+    [DTYPE_Q5_0] = {"q5_0", 6, QK, sizeof(BlockQ5_0)},
+    [DTYPE_Q5_1] = {"q5_1", 7, QK, sizeof(BlockQ5_1)},
+    [DTYPE_Q4_K] = {"q4_k", 12, QK_K, sizeof(BlockQ4_K)},
+    [DTYPE_Q5_K] = {"q5_k", 13, QK_K, sizeof(BlockQ5_K)},
+    [DTYPE_Q6_K] = {"q6_k", 14, QK_K, sizeof(BlockQ6_K)},
     [DTYPE_Q8_GROUP] = {"q8_group", -1, 1, 1},
 };
 
 size_t dtype_row_bytes(DType t, size_t n) {
     return n / (size_t)dtype_info[t].block_values * (size_t)dtype_info[t].block_bytes;
+}
+
+void scale_min_k(int *scale, int *min, const uint8_t scales[12], int j) {
+    if (j < 4) {
+        *scale = scales[j] & 63;
+        *min = scales[j + 4] & 63;
+    } else { /* four bits each, and two more where the first ones left room */
+        *scale = (scales[j + 4] & 15) | scales[j - 4] >> 6 << 4;
+        *min = scales[j + 4] >> 4 | scales[j] >> 6 << 4;
+    }
 }
 
 static float float_of(uint32_t bits) {

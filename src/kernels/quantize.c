@@ -56,6 +56,10 @@ static bool block_q4_1(BlockQ4_1 *b, const float *x) {
     return !is_infinite_f16(b->d) && !is_infinite_f16(b->m);
 }
 
+bool dtype_can_quantize(DType t) {
+    return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_Q8_0 || t == DTYPE_Q4_0 || t == DTYPE_Q4_1;
+}
+
 bool dtype_quantize(void *out, const float *x, size_t n, DType t) {
     bool fits = true;
     if (dtype_info[t].block_values > 1 && !floats_finite(x, n)) return false; /* it has no integer */

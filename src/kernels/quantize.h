@@ -1,4 +1,4 @@
-/* quantize - f32 to every storage type that a file can be written in. Bit for bit what the gguf Python
+/* quantize - f32 to the storage types that files are written in. Bit for bit what the gguf Python
  * module (ggml's quantize_row_*_ref) makes. */
 #pragma once
 #include "kernels/quant.h"
@@ -7,5 +7,8 @@
  * written, for a value that f16 cannot hold (the block's scale included), and for a block with a value that is
  * infinite or no number. */
 bool dtype_quantize(void *out, const float *x, size_t n, DType t);
+
+/* dtype_can_quantize - whether dtype_quantize makes this type; the other ones are read and copied only. */
+bool dtype_can_quantize(DType t);
 
 bool floats_finite(const float *x, size_t n);

@@ -4,19 +4,20 @@
 
 #include "kernels/kernels.h"
 
-static void quantize(int8_t *q, float *d, int32_t *sum, float *weight_of_min, int step, const float *x,
+static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *weight_of_min, int step, const float *x,
                      int blocks) {
     for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, weight_of_min += step, x += QK) {
         float max = 0;
         for (int i = 0; i < QK; i++) max = fmaxf(max, fabsf(x[i]));
         *d = max / 127;
         float inverse = max > 0 ? 127 / max : 0;
-        *sum = 0;
+        int half[2] = {0, 0};
         for (int i = 0; i < QK; i++) {
             q[i] = (int8_t)rintf(x[i] * inverse);
-            *sum += q[i];
+            half[i / 16] += q[i];
         }
-        *weight_of_min = *d * (float)*sum;
+        for (int i = 0; i < 2; i++) (*sum)[i] = (int16_t)half[i];
+        *weight_of_min = *d * (float)(half[0] + half[1]);
     }
 }
 

@@ -2,6 +2,7 @@
  * the vector V of LANES floats, I of LANES int32, dot_u8s8, HAS_VNNI (then also i_dot) and TABLE. */
 #include <float.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
@@ -147,7 +148,9 @@ static float softmax_step(float *s, int valid, int n, float *max, float *total) 
     return keep;
 }
 
-static void quantize(int8_t *q, float *d, int32_t *sum, float *weight_of_min, int step, const float *x,
+INLINE int sum_of(const int16_t *half) { return half[0] + half[1]; }
+
+static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *weight_of_min, int step, const float *x,
                      int blocks) {
     const __m256i magnitude = _mm256_set1_epi32(INT32_MAX);
     for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, weight_of_min += step, x += QK) {
@@ -163,21 +166,21 @@ static void quantize(int8_t *q, float *d, int32_t *sum, float *weight_of_min, in
         if (!(max <= FLT_MAX)) { /* infinite or no number: so is every product, none of it may look like a value */
             memset(q, 0, QK);
             *d = *weight_of_min = NAN;
-            *sum = 0;
+            memset(sum, 0, sizeof *sum);
             continue;
         }
         *d = max / 127;
         __m256 inverse = _mm256_set1_ps(max > 0 ? 127 / max : 0);
         __m256i n[4];
         for (int i = 0; i < 4; i++) n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
-        __m256i total = _mm256_add_epi32(_mm256_add_epi32(n[0], n[1]), _mm256_add_epi32(n[2], n[3]));
         __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
         bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
         _mm256_storeu_si256((__m256i *)(void *)q, bytes);
-        __m128i s = _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
-        s = _mm_add_epi32(s, _mm_unpackhi_epi64(s, s));
-        *sum = _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 1)));
-        *weight_of_min = *d * (float)*sum;
+        __m256i pairs = _mm256_hadd_epi32(_mm256_add_epi32(n[0], n[1]), _mm256_add_epi32(n[2], n[3]));
+        __m128i s = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+        s = _mm_hadd_epi32(s, s);
+        _mm_storeu_si32(sum, _mm_packs_epi32(s, s));
+        *weight_of_min = *d * (float)sum_of(*sum);
     }
 }
 
@@ -189,21 +192,93 @@ INLINE uint16_t u16_at(const uint8_t *p) {
     return h;
 }
 
-INLINE const uint8_t *row_of(const Mat *w, int r) { return (const uint8_t *)w->data + (size_t)r * w->stride_bytes; }
-
-INLINE int block_bytes(DType t) {
-    return t == DTYPE_Q8_0 ? (int)sizeof(BlockQ8_0) : t == DTYPE_Q4_0 ? (int)sizeof(BlockQ4_0)
-           : t == DTYPE_Q4_1 ? (int)sizeof(BlockQ4_1) : QK;
+INLINE int u32_at(const uint8_t *p) {
+    int32_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
 }
 
-/* The 32 integers of a block: signed bytes for the 8-bit types, 0..15 for the 4-bit ones. */
-INLINE __m256i block_ints(const uint8_t *block, DType t) {
-    if (t == DTYPE_Q8_GROUP) return _mm256_loadu_si256((const __m256i *)(const void *)block);
-    if (t == DTYPE_Q8_0) return _mm256_loadu_si256((const __m256i *)(const void *)(block + 2));
-    __m256i x = _mm256_broadcastsi128_si256(
-        _mm_loadu_si128((const __m128i *)(const void *)(block + (t == DTYPE_Q4_0 ? 2 : 4))));
+INLINE const uint8_t *row_of(const Mat *w, int r) { return (const uint8_t *)w->data + (size_t)r * w->stride_bytes; }
+
+/* What a quantized type's integers are. t is a constant wherever these are called, and they vanish. */
+INLINE bool is_quantized(DType t) { return t != DTYPE_F32 && t != DTYPE_F16 && t != DTYPE_BF16; }
+INLINE bool is_k(DType t) { return t == DTYPE_Q4_K || t == DTYPE_Q5_K || t == DTYPE_Q6_K; }
+INLINE bool is_signed(DType t) { return t == DTYPE_Q8_0 || t == DTYPE_Q8_GROUP; } /* bytes; else 0 .. 2^bits - 1 */
+INLINE int bits_of(DType t) {
+    return t == DTYPE_Q5_0 || t == DTYPE_Q5_1 || t == DTYPE_Q5_K ? 5 : t == DTYPE_Q6_K ? 6 : is_signed(t) ? 8 : 4;
+}
+INLINE bool has_min(DType t) { return t == DTYPE_Q4_1 || t == DTYPE_Q5_1 || t == DTYPE_Q4_K || t == DTYPE_Q5_K; }
+/* What stands for 0 in a type without a minimum. */
+INLINE int zero_of(DType t) { return t == DTYPE_Q4_0 ? 8 : t == DTYPE_Q5_0 ? 16 : t == DTYPE_Q6_K ? 32 : 0; }
+
+/* Bytes of 8 blocks of 32 values, which the K types keep together. */
+INLINE int bytes_of_8(DType t) {
+    switch (t) {
+    case DTYPE_Q8_0: return 8 * (int)sizeof(BlockQ8_0);
+    case DTYPE_Q4_0: return 8 * (int)sizeof(BlockQ4_0);
+    case DTYPE_Q4_1: return 8 * (int)sizeof(BlockQ4_1);
+    case DTYPE_Q5_0: return 8 * (int)sizeof(BlockQ5_0);
+    case DTYPE_Q5_1: return 8 * (int)sizeof(BlockQ5_1);
+    case DTYPE_Q4_K: return (int)sizeof(BlockQ4_K);
+    case DTYPE_Q5_K: return (int)sizeof(BlockQ5_K);
+    case DTYPE_Q6_K: return (int)sizeof(BlockQ6_K);
+    default: return 8 * QK;
+    }
+}
+
+/* Where the 32 values of block b of row r lie: in a block of their own, or in one of 256 together with 7 others. */
+INLINE const uint8_t *block_of(const Mat *w, int r, int b, DType t) {
+    return row_of(w, r) + (is_k(t) ? (size_t)(b / 8 * bytes_of_8(t)) : (size_t)b * (size_t)(bytes_of_8(t) / 8));
+}
+
+INLINE __m256i load32(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+
+/* 0 .. 15 from 16 bytes: the low nibbles, then the high ones. */
+INLINE __m256i nibbles(const uint8_t *p) {
+    __m256i x = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
     x = _mm256_srlv_epi32(x, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
     return _mm256_and_si256(x, _mm256_set1_epi8(15));
+}
+
+/* 0 .. 15 from 32 bytes: all low nibbles or all high ones. */
+INLINE __m256i nibbles_of_32(const uint8_t *p, bool high) {
+    __m256i x = load32(p);
+    return _mm256_and_si256(high ? _mm256_srli_epi16(x, 4) : x, _mm256_set1_epi8(15));
+}
+
+/* 16 in each byte of which x has the bits of mask, else 0. */
+INLINE __m256i fifth_bit(__m256i x, __m256i mask) {
+    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(x, mask), mask), _mm256_set1_epi8(16));
+}
+
+/* The 32 integers of block b of its row; p is block_of() it. */
+INLINE __m256i block_ints(const uint8_t *p, int b, DType t) {
+    const int i = b % 8;
+    switch (t) {
+    case DTYPE_Q8_0: return load32(p + offsetof(BlockQ8_0, q));
+    case DTYPE_Q4_0: return nibbles(p + offsetof(BlockQ4_0, q));
+    case DTYPE_Q4_1: return nibbles(p + offsetof(BlockQ4_1, q));
+    case DTYPE_Q5_0:
+    case DTYPE_Q5_1: {
+        p += t == DTYPE_Q5_0 ? offsetof(BlockQ5_0, high) : offsetof(BlockQ5_1, high);
+        __m256i bytes = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+        __m256i high = _mm256_shuffle_epi8(_mm256_set1_epi32(u32_at(p)), bytes); /* byte k of it beside values 8 k .. */
+        return _mm256_or_si256(nibbles(p + 4), fifth_bit(high, _mm256_set1_epi64x((int64_t)0x8040201008040201)));
+    }
+    case DTYPE_Q4_K: return nibbles_of_32(p + offsetof(BlockQ4_K, q) + i / 2 * QK, i % 2);
+    case DTYPE_Q5_K: {
+        __m256i high = fifth_bit(load32(p + offsetof(BlockQ5_K, high)), _mm256_set1_epi8((char)(1 << i)));
+        return _mm256_or_si256(nibbles_of_32(p + offsetof(BlockQ5_K, q) + i / 2 * QK, i % 2), high);
+    }
+    case DTYPE_Q6_K: {
+        const int half = i / 4, j = i % 4;
+        __m256i x = load32(p + offsetof(BlockQ6_K, high) + half * QK);
+        x = j == 0 ? _mm256_slli_epi16(x, 4) : j == 1 ? _mm256_slli_epi16(x, 2) : j == 2 ? x : _mm256_srli_epi16(x, 2);
+        x = _mm256_and_si256(x, _mm256_set1_epi8(0x30));
+        return _mm256_or_si256(nibbles_of_32(p + half * 64 + j % 2 * QK, j / 2), x);
+    }
+    default: return load32(p);
+    }
 }
 
 INLINE float group_scale(const Mat *w, int r, int b) {
@@ -213,32 +288,62 @@ INLINE float group_scale(const Mat *w, int r, int b) {
     return d;
 }
 
-INLINE int u32_at(const uint8_t *p) {
-    int32_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
+/* Scale of block b of row r, and its minimum where the type has one. Not for Q6_K, which has two. */
+INLINE float block_scale(float *min, const Mat *w, int r, int b, DType t) {
+    const uint8_t *p = block_of(w, r, b, t);
+    *min = 0;
+    if (t == DTYPE_Q8_GROUP) return group_scale(w, r, b);
+    float d = _cvtsh_ss(u16_at(p));
+    if (!has_min(t)) return d;
+    *min = _cvtsh_ss(u16_at(p + 2));
+    if (!is_k(t)) return d;
+    int scale, of_min;
+    scale_min_k(&scale, &of_min, p + offsetof(BlockQ4_K, scales), b % 8);
+    *min *= -(float)of_min;
+    return d * (float)scale;
 }
 
-/* Scales of the 8 blocks from block b of row r; for Q4_1, where each is followed by the block's minimum, those too. */
+/* Scales of the 8 blocks from block b of row r, and their minima. */
 INLINE __m256 block_scales(__m256 *min, const Mat *w, int r, int b, DType t) {
-    const int s = block_bytes(t);
-    const uint8_t *p = row_of(w, r) + (size_t)b * (size_t)s;
+    const int s = bytes_of_8(t) / 8;
+    const uint8_t *p = block_of(w, r, b, t);
     if (t == DTYPE_Q8_GROUP) {
         float d[8];
         for (int i = 0; i < 8; i++) d[i] = group_scale(w, r, b + i);
         return _mm256_loadu_ps(d);
     }
-    if (t == DTYPE_Q4_1) {
+    if (is_k(t)) { /* scale_min_k of all 8 */
+        const uint32_t two = 0x03030303, four = 0x0f0f0f0f, six = 0x3f3f3f3f;
+        uint32_t x = (uint32_t)u32_at(p + 4), y = (uint32_t)u32_at(p + 8), z = (uint32_t)u32_at(p + 12);
+        __m128i scale = _mm_setr_epi32((int)(x & six), (int)((z & four) | (x >> 6 & two) << 4), 0, 0);
+        __m128i of_min = _mm_setr_epi32((int)(y & six), (int)((z >> 4 & four) | (y >> 6 & two) << 4), 0, 0);
+        *min = _mm256_mul_ps(_mm256_set1_ps(-_cvtsh_ss(u16_at(p + 2))), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(of_min)));
+        return _mm256_mul_ps(_mm256_set1_ps(_cvtsh_ss(u16_at(p))), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(scale)));
+    }
+    if (has_min(t)) { /* the minimum follows the scale */
         __m128i low = _mm_setr_epi32(u32_at(p), u32_at(p + s), u32_at(p + 2 * s), u32_at(p + 3 * s));
         __m128i high = _mm_setr_epi32(u32_at(p + 4 * s), u32_at(p + 5 * s), u32_at(p + 6 * s), u32_at(p + 7 * s));
         const __m128i half = _mm_set1_epi32(0xffff);
         *min = _mm256_cvtph_ps(_mm_packus_epi32(_mm_srli_epi32(low, 16), _mm_srli_epi32(high, 16)));
         return _mm256_cvtph_ps(_mm_packus_epi32(_mm_and_si128(low, half), _mm_and_si128(high, half)));
     }
-    return _mm256_cvtph_ps(_mm_setr_epi16((short)u16_at(p), (short)u16_at(p + s), (short)u16_at(p + 2 * s),
-                                          (short)u16_at(p + 3 * s), (short)u16_at(p + 4 * s),
-                                          (short)u16_at(p + 5 * s), (short)u16_at(p + 6 * s),
-                                          (short)u16_at(p + 7 * s)));
+    __m256 d = _mm256_cvtph_ps(_mm_setr_epi16((short)u16_at(p), (short)u16_at(p + s), (short)u16_at(p + 2 * s),
+                                              (short)u16_at(p + 3 * s), (short)u16_at(p + 4 * s),
+                                              (short)u16_at(p + 5 * s), (short)u16_at(p + 6 * s),
+                                              (short)u16_at(p + 7 * s)));
+    *min = _mm256_mul_ps(d, _mm256_set1_ps((float)-zero_of(t)));
+    return d;
+}
+
+/* The 16 scales of 8 blocks of Q6_K, each times that of its activations. */
+INLINE void scales_of_16(float scale[16], const uint8_t *p, __m256 d) {
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(p + offsetof(BlockQ6_K, scales)));
+    d = _mm256_mul_ps(d, _mm256_set1_ps(_cvtsh_ss(u16_at(p + offsetof(BlockQ6_K, d)))));
+    for (int half = 0; half < 2; half++) {
+        __m256 x = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(half ? _mm_srli_si128(bytes, 8) : bytes));
+        __m256i twice = _mm256_add_epi32(_mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3), _mm256_set1_epi32(4 * half));
+        _mm256_storeu_ps(scale + 8 * half, _mm256_mul_ps(x, _mm256_permutevar8x32_ps(d, twice)));
+    }
 }
 
 /* 8 values of an unquantized type as f32. */
@@ -284,16 +389,20 @@ INLINE void prefetch_ahead(const uint8_t *p, int bytes) {
 }
 
 /* Products of block b + i of R rows with the activations, each block's integers times its scale. */
-INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int step, int b, int i, float (*scale)[8],
+INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int step, int b, int i, float (*scale)[16],
                        const Act *a, size_t at, DType t) {
-    const bool bytes = t == DTYPE_Q8_0 || t == DTYPE_Q8_GROUP;
+    const bool bytes = is_signed(t);
     at += (size_t)(b + i);
-    __m256i q = _mm256_loadu_si256((const __m256i *)(const void *)(a->q + at * QK)), start = _mm256_setzero_si256();
+    __m256i q = load32(a->q + at * QK), start = _mm256_setzero_si256();
 #if HAS_VNNI /* bytes as w + 128, put right by a sum that begins at -128 sum(q) */
-    if (bytes) start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-128 * a->sum[at]));
+    if (bytes) start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-128 * sum_of(a->sum[at])));
 #endif
+    if (t == DTYPE_Q6_K) { /* likewise, for each half of the block, which has its own scale */
+        start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-zero_of(t) * a->sum[at][0]));
+        start = _mm256_insert_epi32(start, -zero_of(t) * a->sum[at][1], 4);
+    }
     for (int j = 0; j < R; j++) {
-        __m256i v = block_ints(row_of(w, r + j * step) + (size_t)(b + i) * (size_t)block_bytes(t), t), sum;
+        __m256i v = block_ints(block_of(w, r + j * step, b + i, t), b + i, t), sum;
 #if HAS_VNNI
         if (bytes) v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
         sum = dot_u8s8(start, v, q);
@@ -301,26 +410,32 @@ INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int step, int b,
         if (bytes) sum = dot_u8s8(start, _mm256_abs_epi8(v), _mm256_sign_epi8(q, v));
         else sum = dot_u8s8(start, v, q);
 #endif
-        acc[j] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(scale[j][i]), acc[j]);
+        __m256 s = t == DTYPE_Q6_K ? _mm256_set_m128(_mm_set1_ps(scale[j][2 * i + 1]), _mm_set1_ps(scale[j][2 * i]))
+                                   : _mm256_set1_ps(scale[j][i]);
+        acc[j] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), s, acc[j]);
     }
 }
 
-/* Blocks [b + done, b + 8) of R rows, those before are done. What 4-bit types add to every weight is multiplied with
+/* Blocks [b + done, b + 8) of R rows, those before are done. What a type adds to every weight is multiplied with
  * the sum of the activations, eight blocks at a time. */
 INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int step, int b, int done, const Act *a, size_t at,
                         DType t) {
     static const int32_t mask[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
-    float scale[4][8];
-    const __m256i left = _mm256_loadu_si256((const __m256i *)(const void *)(mask + 8 - done));
+    float scale[4][16];
+    const __m256i left = load32(mask + 8 - done);
     __m256 d = _mm256_maskload_ps(a->d + at + (size_t)b, left);
     __m256 weight_of_min = _mm256_maskload_ps(a->weight_of_min + at + (size_t)b, left);
     for (int j = 0; j < R; j++) {
-        prefetch_ahead(row_of(w, r + j * step) + (size_t)b * (size_t)block_bytes(t), 8 * block_bytes(t));
-        __m256 min, wd = block_scales(&min, w, r + j * step, b, t);
-        _mm256_storeu_ps(scale[j], _mm256_mul_ps(wd, d));
+        const uint8_t *p = block_of(w, r + j * step, b, t);
+        prefetch_ahead(p, bytes_of_8(t));
+        if (t == DTYPE_Q6_K) {
+            scales_of_16(scale[j], p, d);
+        } else {
+            __m256 min, wd = block_scales(&min, w, r + j * step, b, t);
+            _mm256_storeu_ps(scale[j], _mm256_mul_ps(wd, d));
+            if (has_min(t) || zero_of(t)) acc[j] = _mm256_fmadd_ps(min, weight_of_min, acc[j]);
+        }
         IN_MEMORY(scale[j]); /* one float of it at a time is cheaper to load than to shuffle out of a register */
-        if (t == DTYPE_Q4_0) min = _mm256_mul_ps(wd, _mm256_set1_ps(-8));
-        if (t == DTYPE_Q4_0 || t == DTYPE_Q4_1) acc[j] = _mm256_fmadd_ps(min, weight_of_min, acc[j]);
     }
     if (done == 0) {
 #pragma GCC unroll 8
@@ -335,21 +450,19 @@ INLINE void gemv_rows_q(float *out, const Mat *w, int r, int R, int step, const 
     __m256 acc[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
     int b = 0;
     for (; b + 8 <= a->blocks; b += 8) gemv_blocks(acc, w, r, R, step, b, 0, a, at, t);
-    if (b < a->blocks) gemv_blocks(acc, w, r, R, step, a->blocks - 8, b - (a->blocks - 8), a, at, t);
+    if (!is_k(t) && b < a->blocks) gemv_blocks(acc, w, r, R, step, a->blocks - 8, b - (a->blocks - 8), a, at, t);
     sums8(out, acc, R);
 }
 
-/* Rows of fewer than 8 blocks. */
+/* Rows of fewer than 8 blocks, which the K types do not have. */
 INLINE float gemv_short_q(const Mat *w, int r, const Act *a, size_t at, DType t) {
     __m256 acc = _mm256_setzero_ps();
-    float rest = 0, scale[1][8];
+    float rest = 0, scale[1][16];
     for (int b = 0; b < a->blocks; b++) {
-        const uint8_t *p = row_of(w, r) + (size_t)b * (size_t)block_bytes(t);
-        float d = t == DTYPE_Q8_GROUP ? group_scale(w, r, b) : _cvtsh_ss(u16_at(p));
+        float min, d = block_scale(&min, w, r, b, t);
         scale[0][0] = d * a->d[at + (size_t)b];
         gemv_block(&acc, w, r, 1, 0, b, 0, scale, a, at, t);
-        if (t == DTYPE_Q4_0) rest += d * -8 * a->weight_of_min[at + (size_t)b];
-        if (t == DTYPE_Q4_1) rest += _cvtsh_ss(u16_at(p + 2)) * a->weight_of_min[at + (size_t)b];
+        rest += (has_min(t) ? min : d * (float)-zero_of(t)) * a->weight_of_min[at + (size_t)b];
     }
     return sum8(acc) + rest;
 }
@@ -378,37 +491,40 @@ INLINE void gemv_rows_f(float *out, const Mat *w, int r, int R, int step, const 
 }
 
 INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add, DType t) {
-    const bool quantized = t == DTYPE_Q8_0 || t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q8_GROUP;
     const size_t at = (size_t)row * (size_t)a->blocks;
-    const int step = quantized && a->blocks < 8 ? 0 : (to - from) / 4;
+    const bool few = is_quantized(t) && !is_k(t) && a->blocks < 8;
+    const int step = few ? 0 : (to - from) / 4;
     float out[4];
     for (int r = from; r < from + step; r++) {
-        if (quantized) gemv_rows_q(out, w, r, 4, step, a, at, t);
+        if (is_quantized(t)) gemv_rows_q(out, w, r, 4, step, a, at, t);
         else gemv_rows_f(out, w, r, 4, step, a, row, t);
         for (int j = 0; j < 4; j++) y[r + j * step] = add ? y[r + j * step] + out[j] : out[j];
     }
     for (int r = from + 4 * step; r < to; r++) {
-        if (!quantized) gemv_rows_f(out, w, r, 1, 0, a, row, t);
-        else if (a->blocks >= 8) gemv_rows_q(out, w, r, 1, 0, a, at, t);
-        else out[0] = gemv_short_q(w, r, a, at, t);
+        if (!is_quantized(t)) gemv_rows_f(out, w, r, 1, 0, a, row, t);
+        else if (few) out[0] = gemv_short_q(w, r, a, at, t);
+        else gemv_rows_q(out, w, r, 1, 0, a, at, t);
         y[r] = add ? y[r] + out[0] : out[0];
     }
 }
 
-static void gemv(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add) {
-    switch (w->dtype) {
-    case DTYPE_F32: gemv_typed(y, w, from, to, a, row, add, DTYPE_F32); return;
-    case DTYPE_F16: gemv_typed(y, w, from, to, a, row, add, DTYPE_F16); return;
-    case DTYPE_BF16: gemv_typed(y, w, from, to, a, row, add, DTYPE_BF16); return;
-    case DTYPE_Q8_0: gemv_typed(y, w, from, to, a, row, add, DTYPE_Q8_0); return;
-    case DTYPE_Q4_0: gemv_typed(y, w, from, to, a, row, add, DTYPE_Q4_0); return;
-    case DTYPE_Q4_1: gemv_typed(y, w, from, to, a, row, add, DTYPE_Q4_1); return;
-    case DTYPE_Q8_GROUP:
-        if (mat_is_quantized(w)) gemv_typed(y, w, from, to, a, row, add, DTYPE_Q8_GROUP);
-        else kernels_ref.gemv(y, w, from, to, a, row, add);
-        return;
-    case DTYPE_COUNT: return;
+/* Calls f_typed(ARGS, type) with w's type as a constant, or the scalar kernel for groups that no block fits. */
+#define CASE(f, t, ...) case t: f##_typed(__VA_ARGS__, t); return;
+#define BY_TYPE(f, ...) \
+    if (w->dtype == DTYPE_Q8_GROUP && !mat_is_quantized(w)) { \
+        kernels_ref.f(__VA_ARGS__); \
+        return; \
+    } \
+    switch (w->dtype) { \
+        CASE(f, DTYPE_F32, __VA_ARGS__) CASE(f, DTYPE_F16, __VA_ARGS__) CASE(f, DTYPE_BF16, __VA_ARGS__) \
+        CASE(f, DTYPE_Q8_0, __VA_ARGS__) CASE(f, DTYPE_Q8_GROUP, __VA_ARGS__) CASE(f, DTYPE_Q4_0, __VA_ARGS__) \
+        CASE(f, DTYPE_Q4_1, __VA_ARGS__) CASE(f, DTYPE_Q5_0, __VA_ARGS__) CASE(f, DTYPE_Q5_1, __VA_ARGS__) \
+        CASE(f, DTYPE_Q4_K, __VA_ARGS__) CASE(f, DTYPE_Q5_K, __VA_ARGS__) CASE(f, DTYPE_Q6_K, __VA_ARGS__) \
+    case DTYPE_COUNT: return; \
     }
+
+static void gemv(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add) {
+    BY_TYPE(gemv, y, w, from, to, a, row, add)
 }
 
 /* ---- Prefill: panels of weight rows, interleaved so that a vector holds one column of many rows ----- */
@@ -435,24 +551,30 @@ enum { Q_BLOCKS = 64, F_COLS = 1024 }; /* of a panel: 2048 columns, 1024 columns
 
 typedef struct {
     _Alignas(64) uint8_t q[Q_BLOCKS * LANES * QK]; /* [blocks, 8 steps, LANES rows, 4 columns] */
-    float d[Q_BLOCKS * LANES], min[Q_BLOCKS * LANES]; /* [blocks, LANES] */
+    float d[2 * Q_BLOCKS * LANES], min[Q_BLOCKS * LANES]; /* [blocks, LANES]; d of Q6_K [blocks, 2, LANES] */
 } QPanel;
 
 INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int blocks, DType t) {
-    const bool bytes = t == DTYPE_Q8_0 || t == DTYPE_Q8_GROUP;
     for (int b = 0; b < blocks; b++) {
         for (int g = 0; g < LANES; g += 8) {
             __m256i v[8];
             for (int i = 0; i < 8; i++) {
+                float *d = panel->d + (t == DTYPE_Q6_K ? 2 : 1) * b * LANES + g + i, *min = panel->min + b * LANES + g + i;
                 v[i] = _mm256_setzero_si256();
-                panel->d[b * LANES + g + i] = panel->min[b * LANES + g + i] = 0;
+                *d = *min = 0;
+                if (t == DTYPE_Q6_K) d[LANES] = 0;
                 if (g + i >= rows) continue;
-                const uint8_t *p = row_of(w, r0 + g + i) + (size_t)(b0 + b) * (size_t)block_bytes(t);
-                v[i] = block_ints(p, t);
-                if (bytes && HAS_VNNI) v[i] = _mm256_xor_si256(v[i], _mm256_set1_epi8((char)0x80));
-                panel->d[b * LANES + g + i] =
-                    t == DTYPE_Q8_GROUP ? group_scale(w, r0 + g + i, b0 + b) : _cvtsh_ss(u16_at(p));
-                if (t == DTYPE_Q4_1) panel->min[b * LANES + g + i] = _cvtsh_ss(u16_at(p + 2));
+                const uint8_t *p = block_of(w, r0 + g + i, b0 + b, t);
+                v[i] = block_ints(p, b, t);
+                if (is_signed(t) && HAS_VNNI) v[i] = _mm256_xor_si256(v[i], _mm256_set1_epi8((char)0x80));
+                if (t == DTYPE_Q6_K) {
+                    const int8_t *scales = (const int8_t *)p + offsetof(BlockQ6_K, scales) + b % 8 * 2;
+                    float of_scales = _cvtsh_ss(u16_at(p + offsetof(BlockQ6_K, d)));
+                    d[0] = of_scales * (float)scales[0];
+                    d[LANES] = of_scales * (float)scales[1];
+                } else {
+                    *d = block_scale(min, w, r0 + g + i, b0 + b, t);
+                }
             }
             transpose8(v);
             for (int s = 0; s < 8; s++)
@@ -462,49 +584,58 @@ INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int b
 }
 
 /* c[m tokens][LANES rows] (+)= panel * activations. a_at: index of the first token's first block. The unsigned
- * form u = w + 128 (or w + 8) is put right in the integers: their sum begins at -128 (-8) times sum(q). */
+ * form u = w + zero is put right in the integers: their sum begins at -zero times sum(q). */
 INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int blocks, const Act *a, size_t a_at,
                    bool add, DType t) {
-    const bool bytes = t == DTYPE_Q8_0 || t == DTYPE_Q8_GROUP;
-    const int offset = bytes ? (HAS_VNNI ? -128 : 0) : t == DTYPE_Q4_0 ? -8 : 0;
+    const bool bytes = is_signed(t);
+    const int zero = bytes ? (HAS_VNNI ? 128 : 0) : zero_of(t);
+    const int parts = t == DTYPE_Q6_K ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
     V f[QTILE_ROWS];
     for (int i = 0; i < m; i++) f[i] = add ? v_load(c + (size_t)i * c_stride) : v_zero();
     for (int b = 0; b < blocks; b++, a_at += (size_t)a->tile) {
-        const uint8_t *p = panel->q + b * LANES * QK;
         const int8_t *q = a->q + a_at * QK;
-        I acc[QTILE_ROWS];
-        for (int i = 0; i < m; i++) acc[i] = offset ? i_set1(offset * a->sum[a_at + (size_t)i]) : i_zero();
-#if HAS_VNNI
-#pragma GCC unroll 8
-        for (int s = 0; s < 8; s++) {
-            I v = i_load(p + s * LANES * 4);
+#pragma GCC unroll 2
+        for (int part = 0; part < parts; part++) {
+            I acc[QTILE_ROWS];
             for (int i = 0; i < m; i++) {
-                int32_t four;
-                memcpy(&four, q + i * QK + s * 4, sizeof four);
-                acc[i] = i_dot(acc[i], v, i_set1(four));
+                const int16_t *sum = a->sum[a_at + (size_t)i];
+                acc[i] = zero ? i_set1(-zero * (parts == 2 ? sum[part] : sum_of(sum))) : i_zero();
             }
-        }
-#else
-        I pairs[QTILE_ROWS]; /* 4-bit types: the 8 pair sums of a lane, each at most 15 * 127 * 2, fit 16 bits */
-        for (int i = 0; i < m; i++) pairs[i] = i_zero();
-#pragma GCC unroll 8
-        for (int s = 0; s < 8; s++) {
-            I v = i_load(p + s * LANES * 4), magnitude = bytes ? _mm256_abs_epi8(v) : v;
-            for (int i = 0; i < m; i++) {
-                int32_t four;
-                memcpy(&four, q + i * QK + s * 4, sizeof four);
-                if (bytes) acc[i] = dot_u8s8(acc[i], magnitude, _mm256_sign_epi8(i_set1(four), v));
-                else pairs[i] = _mm256_add_epi16(pairs[i], _mm256_maddubs_epi16(v, i_set1(four)));
-            }
-        }
-        if (!bytes)
-            for (int i = 0; i < m; i++)
-                acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(pairs[i], _mm256_set1_epi16(1)));
+            const uint8_t *p = panel->q + (b * 8 + part * steps) * LANES * 4;
+#if !HAS_VNNI
+            /* 16 bits hold so many pair sums of a lane, each at most (2^bits - 1) * 127 * 2. */
+            const int most = bits_of(t) == 4 ? 8 : bits_of(t) == 5 ? 4 : 2;
+            I pairs[QTILE_ROWS];
+            for (int i = 0; i < m; i++) pairs[i] = i_zero();
 #endif
-        V d = v_load(panel->d + b * LANES);
-        for (int i = 0; i < m; i++)
-            f[i] = v_fma(v_of_ints(acc[i]), v_mul(d, v_set1(a->d[a_at + (size_t)i])), f[i]);
-        if (t == DTYPE_Q4_1) {
+#pragma GCC unroll 8
+            for (int s = 0; s < steps; s++) {
+                I v = i_load(p + s * LANES * 4);
+#if !HAS_VNNI
+                I magnitude = bytes ? _mm256_abs_epi8(v) : v;
+#endif
+                for (int i = 0; i < m; i++) {
+                    int32_t four;
+                    memcpy(&four, q + i * QK + (part * steps + s) * 4, sizeof four);
+#if HAS_VNNI
+                    acc[i] = i_dot(acc[i], v, i_set1(four));
+#else
+                    if (bytes) {
+                        acc[i] = dot_u8s8(acc[i], magnitude, _mm256_sign_epi8(i_set1(four), v));
+                        continue;
+                    }
+                    pairs[i] = _mm256_add_epi16(pairs[i], _mm256_maddubs_epi16(v, i_set1(four)));
+                    if ((s + 1) % most) continue;
+                    acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(pairs[i], _mm256_set1_epi16(1)));
+                    pairs[i] = i_zero();
+#endif
+                }
+            }
+            V d = v_load(panel->d + (b * parts + part) * LANES);
+            for (int i = 0; i < m; i++)
+                f[i] = v_fma(v_of_ints(acc[i]), v_mul(d, v_set1(a->d[a_at + (size_t)i])), f[i]);
+        }
+        if (has_min(t)) {
             V min = v_load(panel->min + b * LANES);
             for (int i = 0; i < m; i++) f[i] = v_fma(min, v_set1(a->weight_of_min[a_at + (size_t)i]), f[i]);
         }
@@ -622,20 +753,13 @@ INLINE void gemm_f(float *y, size_t y_stride, const Mat *w, int from, int to, co
     }
 }
 
+INLINE void gemm_typed(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add, DType t) {
+    if (is_quantized(t)) gemm_q(y, y_stride, w, from, to, a, add, t);
+    else gemm_f(y, y_stride, w, from, to, a, add, t);
+}
+
 static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add) {
-    switch (w->dtype) {
-    case DTYPE_F32: gemm_f(y, y_stride, w, from, to, a, add, DTYPE_F32); return;
-    case DTYPE_F16: gemm_f(y, y_stride, w, from, to, a, add, DTYPE_F16); return;
-    case DTYPE_BF16: gemm_f(y, y_stride, w, from, to, a, add, DTYPE_BF16); return;
-    case DTYPE_Q8_0: gemm_q(y, y_stride, w, from, to, a, add, DTYPE_Q8_0); return;
-    case DTYPE_Q4_0: gemm_q(y, y_stride, w, from, to, a, add, DTYPE_Q4_0); return;
-    case DTYPE_Q4_1: gemm_q(y, y_stride, w, from, to, a, add, DTYPE_Q4_1); return;
-    case DTYPE_Q8_GROUP:
-        if (mat_is_quantized(w)) gemm_q(y, y_stride, w, from, to, a, add, DTYPE_Q8_GROUP);
-        else kernels_ref.gemm(y, y_stride, w, from, to, a, add);
-        return;
-    case DTYPE_COUNT: return;
-    }
+    BY_TYPE(gemm, y, y_stride, w, from, to, a, add)
 }
 
 const Kernels TABLE = {TABLE_NAME, true,   TILE_ROWS, TILE_COLS, quantize, gemv,        gemm,     tile,     softmax_step,
