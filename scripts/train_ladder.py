@@ -477,11 +477,14 @@ def train(run, text, work, every=100, stop_at=None):
 
 SWEEP_LR, SWEEP_STEPS = (0.005, 0.01, 0.02), 100
 STEPS, RENAME = 2000, 0.5  # of every rung
+FULL_SWEEP = ("rung2",)    # where 100 steps mislead: the rates they like best stall later
 DEFAULT_RUN = Run("default", lr=0.01, steps=2000, dropout=0.2, warmup=100)
 SECOND_SHARE = 0.85  # of the default's exported weights; the rest is its first run (arXiv:2109.01903)
 
 
 def sweep_runs(name):
+    if name in FULL_SWEEP:
+        return [Run(name, lr, STEPS, rename=RENAME) for lr in SWEEP_LR]
     return [Run(name, lr, SWEEP_STEPS, warmup=20) for lr in SWEEP_LR]
 
 
@@ -491,7 +494,7 @@ def result_of(run, work):
 
 
 def first_run(name, work):
-    """The long run, for a rung at the learning rate whose short run ended lowest; None until all ended."""
+    """The long run, for a rung at the learning rate whose run of the sweep ended lowest; None until all ended."""
     if name == "default":
         return DEFAULT_RUN
     results = [result_of(r, work) for r in sweep_runs(name)]
