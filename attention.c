@@ -241,7 +241,8 @@ static void attend(Work *w, const float *q, int row, int n, int n_heads, const K
 void attention(const Thread *t, float *out, const float *q, int n_tok, int n_heads,
                const KvCache *cache, int layer, int pos, void *scratch) {
     int d = cache->head_dim, kv_heads = cache->n_kv_heads, group = n_heads / kv_heads, rows = n_tok * group;
-    size_t stride = sum_stride((size_t)d), n_threads = (size_t)t->n;
+    int n_threads = team_size(t->team); /* not t->n: the sums are the same when one thread does all */
+    size_t stride = sum_stride((size_t)d);
     float *mine = (float *)scratch + (size_t)t->id * work_floats((size_t)d);
     Work w = {.q = mine};
     w.sum = w.q + ROWS * d;
@@ -250,8 +251,8 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
     w.score = w.keys + (size_t)(d + 15) / 16 * 16 * KV_BLOCK;
 
     int parts = 1, length = pos + n_tok, task;
-    if (n_tok == 1 && group <= ROWS && !cache->exact && kv_heads % t->n && length >= 2 * SPLIT)
-        parts = length / SPLIT < t->n ? length / SPLIT : t->n;
+    if (n_tok == 1 && group <= ROWS && !cache->exact && kv_heads % n_threads && length >= 2 * SPLIT)
+        parts = length / SPLIT < n_threads ? length / SPLIT : n_threads;
     if (parts == 1) {
         int tiles = (rows + ROWS - 1) / ROWS;
         while (team_next(t, kv_heads * tiles, &task)) { /* the last rows, which see most, first */
@@ -267,7 +268,7 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
         return;
     }
 
-    float *partial = (float *)scratch + n_threads * work_floats((size_t)d); /* [parts, n_heads, stride + 2] */
+    float *partial = (float *)scratch + (size_t)n_threads * work_floats((size_t)d); /* [parts, n_heads, stride + 2] */
     int each = (length / parts + CHUNK - 1) / CHUNK * CHUNK;
     while (team_next(t, kv_heads * parts, &task)) {
         int head = task / parts, part = task % parts, from = part * each;

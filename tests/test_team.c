@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "base/team.h"
 
@@ -65,6 +66,30 @@ static void test_pieces_without_barriers(void **state) {
     check(take_all_at_once);
 }
 
+static void hold_up(const Thread *t, void *arg) {
+    int *threads = arg;
+    if (t->id == 0) *threads = t->n;
+    if (t->id == 1) usleep(20000);
+    team_barrier(t);
+}
+
+/* A thread that holds up the others is left out for a while; then all are back. */
+static void test_alone(void **state) {
+    (void)state;
+    int threads = 0;
+    Team *team = team_open(2);
+    team_run(team, hold_up, &threads);
+    assert_int_equal(threads, 2);
+    team_run(team, hold_up, &threads);
+    assert_int_equal(threads, 1);
+    for (int i = 0; i < 600 && threads == 1; i++) { /* 20 ms of waiting and what the machine adds, ten times */
+        usleep(10000);
+        team_run(team, hold_up, &threads);
+    }
+    assert_int_equal(threads, 2);
+    team_close(team);
+}
+
 static void test_share(void **state) {
     (void)state;
     for (int threads = 1; threads <= 5; threads++)
@@ -85,6 +110,6 @@ static void test_share(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_pieces_without_barriers),
-                                       cmocka_unit_test(test_share)};
+                                       cmocka_unit_test(test_share), cmocka_unit_test(test_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 #include "cgroup.h"
 
 /* A barrier of threads that all run takes less than a microsecond; one that waits longer gives its core away. A
  * pause is 40 to 140 cycles. */
 enum { SPINS = 400 };
 
+/* A thread whose core is taken by others holds up every barrier, for milliseconds. When one thread would have been
+ * faster than a run that waited so, the work goes on with one, for some times as long as was waited. */
+enum { ALONE = 10 };
+static const double LEAST_WAIT = 1e-3; /* seconds */
+
 struct Team {
     int n;
+    double alone_until; /* now() */
+    _Alignas(64) _Atomic uint64_t waited; /* nanoseconds of this run, the threads' sum, after their spins */
     _Alignas(64) atomic_int arrived;
     _Alignas(64) atomic_int phase;
     _Alignas(64) _Atomic uint64_t loop; /* which loop is being handed out, and its next piece in the low half */
@@ -24,6 +33,8 @@ Team *team_open(int n) {
     Team *team = aligned_alloc(64, sizeof *team);
     if (!team) return NULL;
     team->n = n > 1 ? n : 1;
+    team->alone_until = 0;
+    atomic_init(&team->waited, 0);
     atomic_init(&team->arrived, 0);
     atomic_init(&team->phase, 0);
     atomic_init(&team->loop, 0);
@@ -45,7 +56,9 @@ enum { BARRIER_AROUND = 0 };
 void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
     unsigned loops = 0;
     atomic_store_explicit(&team->loop, 0, memory_order_relaxed);
-    if (team->n == 1) {
+    atomic_store_explicit(&team->waited, 0, memory_order_relaxed);
+    double start = team->n == 1 ? 0 : now(), done = 0;
+    if (team->n == 1 || start < team->alone_until) {
         Thread t = {team, 0, 1, &loops};
         body(&t, arg);
         return;
@@ -58,8 +71,12 @@ void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
         Thread t = {team, omp_get_thread_num(), team->n, &loops};
         if (BARRIER_AROUND) team_barrier(&t);
         body(&t, arg);
+        if (t.id == 0) done = now();
         if (BARRIER_AROUND) team_barrier(&t);
     }
+    /* One thread takes n times as long as a run without the waiting. */
+    double end = now(), waited = end - done + 1e-9 * (double)team->waited / (team->n - 1 + (team->n == 1));
+    if (waited > LEAST_WAIT && waited * team->n > (end - start) * (team->n - 1)) team->alone_until = end + ALONE * waited;
 }
 
 void team_barrier(const Thread *t) {
@@ -71,15 +88,18 @@ void team_barrier(const Thread *t) {
         atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
         return;
     }
+    double start = 0;
     for (int spins = 0; atomic_load_explicit(&team->phase, memory_order_acquire) == phase; spins++) {
         if (spins < SPINS) {
 #if defined(__x86_64__)
             __builtin_ia32_pause();
 #endif
         } else {
+            if (spins == SPINS) start = now();
             sched_yield();
         }
     }
+    if (start > 0) atomic_fetch_add_explicit(&team->waited, (uint64_t)(1e9 * (now() - start)), memory_order_relaxed);
 }
 
 /* A thread leaves a loop only when all of its pieces are taken, so the word may then go on to the next loop; who comes

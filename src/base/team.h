@@ -20,7 +20,8 @@ Team *team_open(int n);
 void team_close(Team *team);
 int team_size(const Team *team);
 
-/* team_run - calls body(t, arg) on every thread of the team and returns when all have returned. */
+/* team_run - calls body(t, arg) on every thread of the team and returns when all have returned. While other programs
+ * take the cores of some of them, on one thread alone: then t->n is 1. */
 void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg);
 
 /* team_barrier - returns once every thread of the team has called it. Spins, then yields. */

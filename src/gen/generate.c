@@ -6,15 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "gen/modes.h"
 
 enum { DEFAULT_STEPS = 256, LONG_PROMPT = 512 /* tokens, from which on a bar is worth showing */ };
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     SamplerParams params = o->sampler;
@@ -69,14 +64,14 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     while (kept < g->n_cached && kept < n - 1 && g->cached[kept] == ids[kept]) kept++;
     for (int i = kept; i < n; i++) sampler_accept(&g->sampler, ids[i]);
     memcpy(g->cached + kept, ids + kept, (size_t)(n - kept) * sizeof *ids);
-    double start = seconds();
+    double start = now();
     bool tty = !g->o->quiet && isatty(fileno(g->o->log));
     int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, show_progress, tty ? g->o->log : NULL);
     g->n_cached = kept + done;
     g->next = -1;
     g->n_prefill = done;
     g->n_decode = 0;
-    g->prefill_seconds = seconds() - start;
+    g->prefill_seconds = now() - start;
     g->decode_seconds = 0;
     return interrupted ? 0 : sample(g, (done - 1) % s->state.options.n_batch, e);
 }
@@ -90,11 +85,11 @@ static bool is_end(const Session *s, int token) {
 /* forward - puts the sampled token into the cache and samples the one after it. */
 static int forward(Generator *g, Error *e) {
     Session *s = g->session;
-    double start = seconds();
+    double start = now();
     model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
     g->cached[g->n_cached++] = g->next;
     int status = sample(g, 0, e);
-    g->decode_seconds += seconds() - start;
+    g->decode_seconds += now() - start;
     return status;
 }
 

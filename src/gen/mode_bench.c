@@ -5,8 +5,8 @@
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "gen/modes.h"
 #include "gen/session.h"
 
@@ -18,12 +18,6 @@ typedef struct {
     double limit;            /* median of what was measured before the runs: bytes or operations a second */
     double fraction;         /* of what the limit allows, median */
 } BenchResult;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
