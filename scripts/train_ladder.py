@@ -675,6 +675,21 @@ def average(a, b, share):
     return a
 
 
+@torch.no_grad()
+def calibrate(model, text):
+    """Temperature scaling (Guo et al. 2017, arXiv:1706.04599, section 4.2): who has read a text many times is too
+    sure of himself. The logits are divided by the temperature that is best for the first half of the validation split, by
+    way of the last norm, whose weight they are proportional to. Returns the temperature."""
+    model.eval()
+    n = model.c.n_ctx
+    rows = text.val[:len(text.val) // 2 // n * n].view(-1, n)
+    logits = torch.cat([model(row[None])[0, :-1] for row in rows])
+    target = rows[:, 1:].reshape(-1)
+    temperature = min((t / 100 for t in range(50, 200)), key=lambda t: F.cross_entropy(logits / t, target).item())
+    model.norm.weight.div_(temperature)
+    return temperature
+
+
 def permute_pairs(w, heads):
     """Rows of q or k from half-split order to adjacent pairs, as GGUF's llama has them."""
     return w.reshape(heads, 2, w.shape[0] // heads // 2, w.shape[1]).transpose(1, 2).reshape(w.shape)
@@ -775,6 +790,7 @@ def export(args):
         model = load_run(first, args.work)
         if name == "default":
             model = average(model, load_run(runs[1], args.work), SECOND_SHARE)
+            average_val, temperature = evaluate(model, text), calibrate(model, text)
         tokens = text.val[:8]
         join_losses(runs, args.work, out / f"losses/{name}.csv")
         row = {"params": results[0]["params"], "config": results[0]["config"],
@@ -783,6 +799,8 @@ def export(args):
         if name == "default":
             diff = check_twin(model, tokens)
             quantized = export_gguf(model, Path(args.work) / "tokenizer.model", out / "shakespeare.gguf")
+            row["average_val_bits_per_byte"] = round(average_val, 5)
+            row["temperature"] = temperature
             row["val_bits_per_byte"] = round(evaluate(model, text), 5)
             row["q8_0_val_bits_per_byte"] = round(evaluate(quantized, text), 5)
         else:

@@ -84,10 +84,10 @@ void mat_dequantize(float *out, const Mat *w, int r, int from, int n) {
             const int8_t *scales = (const int8_t *)row + offsetof(BlockQ6_K, scales);
             float d = f16_to_f32(u16_at(row + offsetof(BlockQ6_K, d)));
             for (int i = 0; i < QK_K; i++) {
-                int half = i / 128, j = i % 128 / 32; /* of the block; of the half */
+                int scale = scales[i / 16], half = i / 128, j = i % 128 / 32; /* j: of the half */
                 int low = row[half * 64 + i % 64] >> j / 2 * 4 & 15;
                 int value = low | (high[half * 32 + i % 32] >> 2 * j & 3) << 4;
-                out[b * QK_K + i] = d * (float)scales[i / 16] * (float)(value - 32);
+                out[b * QK_K + i] = d * (float)scale * (float)(value - 32);
             }
         }
         break;

@@ -26,8 +26,10 @@ void scale_min_k(int *scale, int *min, const uint8_t scales[12], int j) {
         *scale = scales[j] & 63;
         *min = scales[j + 4] & 63;
     } else { /* four bits each, and two more where the first ones left room */
-        *scale = (scales[j + 4] & 15) | scales[j - 4] >> 6 << 4;
-        *min = scales[j + 4] >> 4 | scales[j] >> 6 << 4;
+        const uint8_t *low = scales + 8, *high = scales;
+        j -= 4;
+        *scale = (low[j] & 15) | high[j] >> 6 << 4;
+        *min = low[j] >> 4 | high[j + 4] >> 6 << 4;
     }
 }
 
