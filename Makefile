@@ -143,7 +143,7 @@ smollm2:
 
 # Our own small LLaMA: nothing to download.
 demo: run
-	./run weights/shakespeare.gguf -t 0.7 -s 7 -n 200 -i "ROMEO:"
+	./run weights/shakespeare.gguf -t 0.6 -s 7 -n 200 -i "ROMEO:"
 
 # The five models of weights/ from GPT-2 to LLaMA in one table; DATA is the text that they are measured on.
 DATA ?= ../shared/data/tinyshakespeare.txt
