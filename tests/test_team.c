@@ -80,7 +80,7 @@ static void test_alone(void **state) {
     Team *team = team_open(2);
     team_run(team, hold_up, &threads);
     assert_int_equal(threads, 2);
-    team_run(team, hold_up, &threads);
+    for (int i = 0; i < 50 && threads == 2; i++) team_run(team, hold_up, &threads); /* the first, unless we slept too */
     assert_int_equal(threads, 1);
     for (int i = 0; i < 600 && threads == 1; i++) { /* 20 ms of waiting and what the machine adds, ten times */
         usleep(10000);
