@@ -52,14 +52,21 @@ static void note_overflow(KvCache *c, const float *x) {
     if ((double)max > kv_largest(c->type) && max < INFINITY) __atomic_store_n(&c->overflow, true, __ATOMIC_RELAXED);
 }
 
-void kv_cache_write(KvCache *c, int layer, int head, int pos, const float *k, const float *v) {
+/* 32 values in q8_0; returns their scale. */
+static float quantize_block(const KvCache *c, int8_t q[QK], const float *x) {
+    float scale, unused;
+    int16_t sum[1][2];
+    c->kernels->quantize(q, &scale, sum, &unused, 1, x, 1);
+    return scale;
+}
+
+void kv_cache_write_key(KvCache *c, int layer, int head, int pos, const float *k) {
     int d = c->head_dim, lane = pos % KV_BLOCK;
-    unsigned char *key = c->k + kv_at(c, layer, head, pos - lane), *value = c->v + kv_at(c, layer, head, pos);
-    if (c->type != KV_F32) note_overflow(c, k), note_overflow(c, v);
+    unsigned char *key = c->k + kv_at(c, layer, head, pos - lane);
+    if (c->type != KV_F32) note_overflow(c, k);
     if (c->type == KV_F32) {
         float *column = (float *)(void *)key + lane;
         for (int i = 0; i < d; i++) column[i * KV_BLOCK] = k[i];
-        memcpy(value, v, (size_t)d * sizeof *v);
     } else if (c->type == KV_F16) {
         uint16_t *column = (uint16_t *)(void *)key + lane, half[32];
         for (int i = 0; i < d; i += 32) {
@@ -67,20 +74,26 @@ void kv_cache_write(KvCache *c, int layer, int head, int pos, const float *k, co
             c->kernels->to_f16(half, k + i, (size_t)n);
             for (int j = 0; j < n; j++) column[(i + j) * KV_BLOCK] = half[j];
         }
-        c->kernels->to_f16((uint16_t *)(void *)value, v, (size_t)d);
     } else {
-        for (int i = 0; i < d; i += QK, key += Q8_GROUP_BYTES, value += sizeof(BlockQ8_0)) {
-            float scale, unused;
-            int16_t sum[1][2];
+        for (int i = 0; i < d; i += QK, key += Q8_GROUP_BYTES) {
             int8_t q[QK];
-            c->kernels->quantize(q, &scale, sum, &unused, 1, k + i, 1);
-            ((uint16_t *)(void *)key)[lane] = f32_to_f16(scale);
+            ((uint16_t *)(void *)key)[lane] = f32_to_f16(quantize_block(c, q, k + i));
             for (int j = 0; j < QK; j++) ((int8_t *)key)[(2 + j) * KV_BLOCK + lane] = q[j];
-            BlockQ8_0 *block = (BlockQ8_0 *)(void *)value;
-            c->kernels->quantize(block->q, &scale, sum, &unused, 1, v + i, 1);
-            block->d = f32_to_f16(scale);
         }
     }
+}
+
+void kv_cache_write_value(KvCache *c, int layer, int head, int pos, const float *v) {
+    size_t d = (size_t)c->head_dim;
+    unsigned char *value = c->v + kv_at(c, layer, head, pos);
+    if (c->type != KV_F32) note_overflow(c, v);
+    if (c->type == KV_F32) memcpy(value, v, d * sizeof *v);
+    else if (c->type == KV_F16) c->kernels->to_f16((uint16_t *)(void *)value, v, d);
+    else
+        for (size_t i = 0; i < d; i += QK) {
+            BlockQ8_0 *block = (BlockQ8_0 *)(void *)value + i / QK;
+            block->d = f32_to_f16(quantize_block(c, block->q, v + i));
+        }
 }
 
 /* A block of keys as f32 [head_dim, KV_BLOCK], where it lies or unpacked into room. */
@@ -238,8 +251,14 @@ static void attend(Work *w, const float *q, int row, int n, int n_heads, const K
     }
 }
 
-void attention(const Thread *t, float *out, const float *q, int n_tok, int n_heads,
-               const KvCache *cache, int layer, int pos, void *scratch) {
+/* The queries of this KV head, its keys and its values are there. */
+static void await_head(const Thread *t, const HeadsMade *made, int head) {
+    if (made) team_await(t, &made->kv_head[head], made->wanted);
+}
+
+void attention(const Thread *t, const Act *out, const float *q, int n_heads, const KvCache *cache, int layer, int pos,
+               const HeadsMade *made, void *scratch) {
+    int n_tok = out->n;
     int d = cache->head_dim, kv_heads = cache->n_kv_heads, group = n_heads / kv_heads, rows = n_tok * group;
     int n_threads = team_size(t->team); /* not t->n: the sums are the same when one thread does all */
     size_t stride = sum_stride((size_t)d);
@@ -258,11 +277,13 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
         while (team_next(t, kv_heads * tiles, &task)) { /* the last rows, which see most, first */
             int head = task % kv_heads, row = (tiles - 1 - task / kv_heads) * ROWS;
             int n = rows - row < ROWS ? rows - row : ROWS;
+            await_head(t, made, head);
             attend(&w, q, row, n, n_heads, cache, layer, head, pos, 0, pos + (row + n - 1) / group + 1);
             for (int i = 0; i < n; i++) {
                 int token = (row + i) / group, h = head * group + (row + i) % group;
-                float *o = out + ((size_t)token * (size_t)n_heads + (size_t)h) * (size_t)d;
+                float *o = act_row(out, token) + h * d;
                 for (int j = 0; j < d; j++) o[j] = w.sum[(size_t)i * stride + (size_t)j] / w.total[i];
+                act_fill(out, token, h * d, (h + 1) * d);
             }
         }
         return;
@@ -273,6 +294,7 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
     while (team_next(t, kv_heads * parts, &task)) {
         int head = task / parts, part = task % parts, from = part * each;
         int to = part == parts - 1 || from + each > length ? length : from + each;
+        await_head(t, made, head);
         attend(&w, q, 0, group, n_heads, cache, layer, head, pos, from, to);
         for (int i = 0; i < group; i++) {
             float *p = partial + ((size_t)part * (size_t)n_heads + (size_t)(head * group + i)) * (stride + 2);
@@ -283,7 +305,7 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
     }
     team_barrier(t);
     for (int h = t->id; h < n_heads; h += t->n) {
-        float *o = out + (size_t)h * (size_t)d, max = -3e38f, total = 0;
+        float *o = act_row(out, 0) + h * d, max = -3e38f, total = 0;
         const float *p = partial + (size_t)h * (stride + 2);
         size_t next = (size_t)n_heads * (stride + 2);
         for (int part = 0; part < parts; part++) max = fmaxf(max, p[(size_t)part * next + stride]);
@@ -294,5 +316,6 @@ void attention(const Thread *t, float *out, const float *q, int n_tok, int n_hea
             for (int j = 0; j < d; j++) o[j] += keep * p[j];
         }
         for (int j = 0; j < d; j++) o[j] /= total;
+        act_fill(out, 0, h * d, (h + 1) * d);
     }
 }

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/team.h"
 #include "kernels/kernels.h"
+#include "ops.h"
 
 typedef enum { KV_F32, KV_F16, KV_Q8_0 } KvType;
 
@@ -28,8 +29,9 @@ typedef struct {
 void kv_cache_take(KvCache *c, Arena *a);
 size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_dim);
 
-/* kv_cache_write - stores k and v [head_dim] of one KV head at one position of a layer. */
-void kv_cache_write(KvCache *c, int layer, int head, int pos, const float *k, const float *v);
+/* kv_cache_write_key, _value - stores k or v [head_dim] of one KV head at one position of a layer. */
+void kv_cache_write_key(KvCache *c, int layer, int head, int pos, const float *k);
+void kv_cache_write_value(KvCache *c, int layer, int head, int pos, const float *v);
 
 /* kv_cache_overflowed - was a finite key or value too large for the type? What attention made of it is wrong then.
  * kv_largest - the largest that the type holds. */
@@ -40,9 +42,18 @@ double kv_largest(KvType type);
 void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);
 void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
 
+/* HeadsMade - how far those are that still make the heads of q, k and v: attention of a KV head and of the query heads
+ * that share it waits until so many pieces of it are made. */
+typedef struct {
+    Tally *kv_head; /* [n_kv_heads] */
+    unsigned wanted;
+} HeadsMade;
+
 /* attention - out[n_tok, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v, causal.
+ *   out    n_tok rows of n_heads * head_dim; each head is filled in (act_fill) when it is done
  *   q      [n_tok, n_heads, head_dim] f32 rotated queries; row r is position pos + r
  *   cache  holds positions [0, pos + n_tok) of this layer
+ *   made   which heads may be read; NULL: all of them
  * Query head h reads KV head h / (n_heads / n_kv_heads): grouped-query attention, arXiv:2305.13245;
  * n_kv_heads == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. Online softmax
  * (arXiv:1805.02867): no [n_tok, n_ctx] score matrix is kept.
@@ -51,7 +62,7 @@ void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
  * One task is one KV head with up to 32 query rows (tokens x heads of the group): each key and value is loaded
  * once for all of them. When a single token looks back over a long cache, its tasks are cut into parts of the
  * cache, whose results are put together after a barrier.
- * All threads call it; a barrier must come before (the cache is written) and after. */
-void attention(const Thread *t, float *out, const float *q, int n_tok, int n_heads,
-               const KvCache *cache, int layer, int pos, void *scratch);
+ * All threads call it; a barrier must come after. */
+void attention(const Thread *t, const Act *out, const float *q, int n_heads, const KvCache *cache, int layer, int pos,
+               const HeadsMade *made, void *scratch);
 size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);

@@ -21,6 +21,10 @@ int model_default_threads(const Model *m) {
 
 static int max_int(int a, int b) { return a > b ? a : b; }
 
+/* What a thread keeps for itself: a few normed rows in f32, and their 8-bit form. */
+static size_t own_floats(size_t dim) { return (ACT_FEW * dim + 15) / 16 * 16; }
+static size_t own_bytes(size_t dim) { return (own_floats(dim) * sizeof(float) + act_bytes(ACT_FEW, dim) + 63) / 64 * 64; }
+
 static void state_take(State *s, const Config *c, Arena *a) {
     size_t n = (size_t)s->options.n_batch;
     size_t q_dim = (size_t)c->n_heads * (size_t)c->head_dim;
@@ -50,9 +54,12 @@ static void state_take(State *s, const Config *c, Arena *a) {
     s->gate = arena_take(a, n * (size_t)c->hidden_dim, sizeof(float));
     s->up = arena_take(a, n * (size_t)c->hidden_dim, sizeof(float));
     s->logits = arena_take(a, (size_t)c->vocab_size, sizeof(float));
-    int widest = max_int(max_int(c->dim, c->hidden_dim), c->n_heads * c->head_dim);
-    s->act_dim = (size_t)widest;
-    s->act = arena_take(a, act_bytes(n, s->act_dim, (size_t)s->options.n_threads), 1);
+    int widest = max_int(c->hidden_dim, c->n_heads * c->head_dim);
+    s->act_normed = arena_take(a, act_bytes(n, (size_t)c->dim), 1);
+    s->act_made = arena_take(a, act_bytes(n, (size_t)widest), 1);
+    s->heads_made = arena_take(a, (size_t)c->n_kv_heads, sizeof *s->heads_made);
+    s->own_bytes = own_bytes((size_t)c->dim);
+    s->own = arena_take(a, (size_t)s->options.n_threads, s->own_bytes);
     size_t scratch = attention_scratch_bytes(c->n_heads, c->head_dim, s->options.n_threads);
     s->attn_scratch = arena_take(a, scratch, 1);
 }
@@ -136,34 +143,37 @@ static void embed(const Thread *t, const Pass *p) {
     team_barrier(t);
 }
 
-/* normed - the normed rows of the residual stream, ready to be multiplied with w: swap 1. */
-static Act normed(const Thread *t, const Pass *p, const float *weight, const float *bias, bool quantized) {
+/* normed - p->n rows x of the residual stream normed and ready to be multiplied: swap 1. Few rows are normed by every
+ * thread for itself, which is cheaper than a barrier; many are shared out. */
+static Act normed(const Thread *t, const Pass *p, const float *x, const float *weight, const float *bias, bool quantized) {
     const Config *c = &p->m->config;
     State *s = p->s;
+    bool few = p->n <= ACT_FEW;
+    float *own = (float *)(void *)(s->own + (size_t)t->id * s->own_bytes);
+    size_t from = 0, to = (size_t)p->n;
     Act a;
-    int from, to;
-    act_open(&a, t, s->act, s->act_dim, NULL, s->xn, p->n, c->dim, s->options.deterministic);
-    act_mine(t, &a, &from, &to);
-    for (int r = from; r < to; r++)
-        norm(act_row(&a, r), s->x + (size_t)r * (size_t)c->dim, c->norm, weight, bias, c->dim, c->norm_eps);
-    act_ready(t, &a, quantized);
+    act_open(&a, few ? own : s->xn, p->n, c->dim, few ? own + own_floats((size_t)c->dim) : s->act_normed, quantized,
+             s->options.deterministic);
+    if (!few) team_share(t, to, ACT_TILE, &from, &to);
+    for (int r = (int)from; r < (int)to; r++) {
+        norm(act_row(&a, r), x + (size_t)r * (size_t)c->dim, c->norm, weight, bias, c->dim, c->norm_eps);
+        act_fill(&a, r, 0, c->dim);
+    }
+    if (!few) team_barrier(t);
     return a;
 }
 
-/* project - residual stream += w y + bias, for y [n, cols] that all threads have written (a barrier came before).
- * Somebody who watches sees the product before it is added. */
-static void project(const Thread *t, const Pass *p, float *y, int cols, const Mat *w, const float *bias,
-                    const char *name, int layer) {
+/* project - residual stream += w a + bias, once all threads have filled a. Somebody who watches sees the product before
+ * it is added. */
+static void project(const Thread *t, const Pass *p, const Act *a, const Mat *w, const float *bias, const char *name,
+                    int layer) {
     State *s = p->s;
     size_t dim = (size_t)p->m->config.dim;
-    Act a;
-    act_open(&a, t, s->act, s->act_dim, y, NULL, p->n, cols, s->options.deterministic);
-    act_ready(t, &a, mat_is_quantized(w));
-    matmul(t, s->tap ? s->xn : s->x, dim, w, bias, &a, !s->tap);
+    matmul(t, s->tap ? s->xn : s->x, dim, w, bias, a, !s->tap);
     team_barrier(t);
     if (!s->tap) return;
     watch(t, p, name, layer, s->xn, (int)dim);
-    if (t->id == 0) a.kernels->add(s->x, s->xn, (size_t)p->n * dim);
+    if (t->id == 0) a->kernels->add(s->x, s->xn, (size_t)p->n * dim);
     team_barrier(t);
 }
 
@@ -180,30 +190,51 @@ static bool turns(const Config *c, int layer, Part part) {
     }
 }
 
-/* turn_and_store - swap 3: q and k are turned to their position, v never; k and v go into the cache. The heads of
- * all rows are shared out. */
-static void turn_and_store(const Thread *t, const Pass *p, int layer) {
+/* One head of q, k or v: a piece of the work. They come in the order of the KV heads, each after the query heads that
+ * share it, so that attention can begin with the first KV head while the last is being made. */
+typedef struct {
+    Part part;
+    int head, of, kv_head; /* head of so many; the KV head that it belongs to */
+    float *x;              /* row r of this head is at x + r * of * head_dim */
+} HeadPiece;
+
+static int pieces_of_kv_head(const Config *c) { return c->n_heads / c->n_kv_heads + 2; }
+
+static HeadPiece head_piece(const Pass *p, int i) {
+    const Config *c = &p->m->config;
+    int n = pieces_of_kv_head(c), kv_head = i / n, j = i % n, queries = n - 2;
+    HeadPiece h = {j < queries ? PART_Q : j == queries ? PART_K : PART_V, kv_head, c->n_kv_heads, kv_head, NULL};
+    if (h.part == PART_Q) h.head = kv_head * queries + j, h.of = c->n_heads;
+    h.x = (h.part == PART_Q ? p->s->q : h.part == PART_K ? p->s->k : p->s->v) + h.head * c->head_dim;
+    return h;
+}
+
+static void project_head(const Pass *p, const Layer *l, const Act *a, HeadPiece h) {
+    int d = p->m->config.head_dim, from = h.head * d;
+    const Mat *w = h.part == PART_Q ? &l->wq : h.part == PART_K ? &l->wk : &l->wv;
+    const float *bias = h.part == PART_Q ? l->bq : h.part == PART_K ? l->bk : l->bv;
+    matmul_piece(h.x - from, (size_t)(h.of * d), w, bias, a, false, from, from + d);
+}
+
+/* turn_and_store - swap 3: q and k are turned to their position, v never; k and v go into the cache. Then attention may
+ * use the head. */
+static void turn_and_store(const Pass *p, int layer, HeadPiece h) {
     const Config *c = &p->m->config;
     State *s = p->s;
-    int heads = c->n_heads + c->n_kv_heads, d = c->head_dim;
-    bool turn_q = turns(c, layer, PART_Q), turn_k = turns(c, layer, PART_K), turn_v = turns(c, layer, PART_V);
+    float *x = h.x;
+    for (int r = 0; r < p->n; r++, x += h.of * c->head_dim) {
+        if (turns(c, layer, h.part)) rope_apply(x, 1, 1, c->head_dim, &s->rope, p->at + r);
+        if (h.part == PART_K) kv_cache_write_key(&s->cache, layer, h.head, p->pos + r, x);
+        if (h.part == PART_V) kv_cache_write_value(&s->cache, layer, h.head, p->pos + r, x);
+    }
+    team_done(&s->heads_made[h.kv_head]);
+}
+
+/* The 8-bit form of rows whose heads are no whole blocks of 32. */
+static void fill_rows(const Thread *t, const Act *a) {
     size_t from, to;
-    team_share(t, (size_t)p->n * (size_t)heads, 1, &from, &to);
-    for (size_t i = from; i < to; i++) {
-        int r = (int)(i / (size_t)heads), h = (int)(i % (size_t)heads);
-        bool query = h < c->n_heads;
-        size_t at = query ? (size_t)(r * c->n_heads + h) : (size_t)(r * c->n_kv_heads + h - c->n_heads);
-        float *x = (query ? s->q : s->k) + at * (size_t)d;
-        if (query ? turn_q : turn_k) rope_apply(x, 1, 1, d, &s->rope, p->at + r);
-        if (query) continue;
-        float *v = s->v + at * (size_t)d;
-        if (turn_v) rope_apply(v, 1, 1, d, &s->rope, p->at + r);
-        kv_cache_write(&s->cache, layer, h - c->n_heads, p->pos + r, x, v);
-    }
-    if (c->pos == POS_ROPE) {
-        watch(t, p, "q_rot", layer, s->q, c->n_heads * d);
-        watch(t, p, "k_rot", layer, s->k, c->n_kv_heads * d);
-    }
+    team_share(t, (size_t)a->n, ACT_TILE, &from, &to);
+    for (int r = (int)from; r < (int)to; r++) act_fill(a, r, 0, a->dim);
     team_barrier(t);
 }
 
@@ -212,22 +243,33 @@ static void attention_block(const Thread *t, const Pass *p, int layer) {
     const Layer *l = &p->m->weights.layers[layer];
     State *s = p->s;
     int q_dim = c->n_heads * c->head_dim, kv_dim = c->n_kv_heads * c->head_dim;
+    int pieces = c->n_kv_heads * pieces_of_kv_head(c), i;
     bool quantized = mat_is_quantized(&l->wq) || mat_is_quantized(&l->wk) || mat_is_quantized(&l->wv);
 
-    Act a = normed(t, p, l->attn_norm, l->attn_norm_bias, quantized); /* swap 1 */
+    Act a = normed(t, p, s->x, l->attn_norm, l->attn_norm_bias, quantized); /* swap 1 */
     watch(t, p, "attn_norm", layer, a.x, c->dim);
-    matmul(t, s->q, (size_t)q_dim, &l->wq, l->bq, &a, false);
-    matmul(t, s->k, (size_t)kv_dim, &l->wk, l->bk, &a, false);
-    matmul(t, s->v, (size_t)kv_dim, &l->wv, l->bv, &a, false);
-    team_barrier(t);
-    watch(t, p, "q", layer, s->q, q_dim);
-    watch(t, p, "k", layer, s->k, kv_dim);
-    watch(t, p, "v", layer, s->v, kv_dim);
+    while (team_next(t, pieces, &i)) {
+        project_head(p, l, &a, head_piece(p, i));
+        if (!s->tap) turn_and_store(p, layer, head_piece(p, i)); /* swap 3 */
+    }
+    if (s->tap) { /* somebody wants to see them as they are before */
+        team_barrier(t);
+        watch(t, p, "q", layer, s->q, q_dim);
+        watch(t, p, "k", layer, s->k, kv_dim);
+        watch(t, p, "v", layer, s->v, kv_dim);
+        while (team_next(t, pieces, &i)) turn_and_store(p, layer, head_piece(p, i));
+        team_barrier(t);
+        if (c->pos == POS_ROPE) watch(t, p, "q_rot", layer, s->q, q_dim);
+        if (c->pos == POS_ROPE) watch(t, p, "k_rot", layer, s->k, kv_dim);
+    }
 
-    turn_and_store(t, p, layer); /* swap 3 */
-    attention(t, s->att, s->q, p->n, c->n_heads, &s->cache, layer, p->pos, s->attn_scratch); /* swap 4 */
+    HeadsMade made = {s->heads_made, (unsigned)((layer + 1) * pieces_of_kv_head(c))};
+    Act out;
+    act_open(&out, s->att, p->n, q_dim, s->act_made, mat_is_quantized(&l->wo), s->options.deterministic);
+    attention(t, &out, s->q, c->n_heads, &s->cache, layer, p->pos, &made, s->attn_scratch); /* swap 4 */
     team_barrier(t);
-    project(t, p, s->att, q_dim, &l->wo, l->bo, "attn_out", layer);
+    if (c->head_dim % QK) fill_rows(t, &out);
+    project(t, p, &out, &l->wo, l->bo, "attn_out", layer);
 }
 
 static void ffn_block(const Thread *t, const Pass *p, int layer) {
@@ -238,19 +280,22 @@ static void ffn_block(const Thread *t, const Pass *p, int layer) {
     int from, to;
     bool gated = c->ffn == FFN_SWIGLU, quantized = mat_is_quantized(&l->w_up);
 
-    Act a = normed(t, p, l->ffn_norm, l->ffn_norm_bias, quantized || (gated && mat_is_quantized(&l->w_gate)));
+    Act a = normed(t, p, s->x, l->ffn_norm, l->ffn_norm_bias, quantized || (gated && mat_is_quantized(&l->w_gate))), out;
     watch(t, p, "ffn_norm", layer, a.x, c->dim);
+    act_open(&out, gated ? s->gate : s->up, p->n, c->hidden_dim, s->act_made, mat_is_quantized(&l->w_down),
+             s->options.deterministic);
     while (matmul_next(t, c->hidden_dim, &a, &from, &to)) {
         if (gated) matmul_piece(s->gate, hidden, &l->w_gate, l->b_gate, &a, false, from, to);
         matmul_piece(s->up, hidden, &l->w_up, l->b_up, &a, false, from, to);
-        for (size_t r = 0; r < (size_t)p->n; r++) { /* swap 2, on the columns that have just been made */
-            float *gate = s->gate + r * hidden + from, *up = s->up + r * hidden + from;
-            if (gated) swiglu(gate, up, (size_t)(to - from));
-            else gelu(up, (size_t)(to - from));
+        for (int r = 0; r < p->n; r++) { /* swap 2, on the columns that have just been made */
+            float *x = act_row(&out, r) + from;
+            if (gated) swiglu(x, s->up + (size_t)r * hidden + (size_t)from, (size_t)(to - from));
+            else gelu(x, (size_t)(to - from));
+            act_fill(&out, r, from, to);
         }
     }
     team_barrier(t);
-    project(t, p, gated ? s->gate : s->up, c->hidden_dim, &l->w_down, l->b_down, "ffn_out", layer);
+    project(t, p, &out, &l->w_down, l->b_down, "ffn_out", layer);
 }
 
 static void forward(const Thread *t, void *arg) {
@@ -264,12 +309,17 @@ static void forward(const Thread *t, void *arg) {
     }
 }
 
-void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
-    if (pos + n_tok > s->rope_seq_len || pos == 0) state_reach(s, &m->config, pos + n_tok);
+static void run_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
     bool behind = m->config.mistake == MISTAKE_DECODE_OFF_BY_ONE && n_tok == 1 && pos > 0;
     Pass p = {m, s, tokens, n_tok, pos, behind ? pos - 1 : pos};
     s->pos = pos;
+    memset(s->heads_made, 0, (size_t)m->config.n_kv_heads * sizeof *s->heads_made);
     team_run(s->team, forward, &p);
+}
+
+void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
+    if (pos + n_tok > s->rope_seq_len || pos == 0) state_reach(s, &m->config, pos + n_tok);
+    run_pass(m, s, tokens, n_tok, pos);
 }
 
 typedef struct {
@@ -283,12 +333,9 @@ static void head(const Thread *t, void *arg) {
     const Config *c = &h->m->config;
     const Weights *w = &h->m->weights;
     State *s = h->s;
-    Act a;
-    act_open(&a, t, s->act, s->act_dim, NULL, NULL, 1, c->dim, s->options.deterministic);
-    norm(act_row(&a, 0), s->x + (size_t)h->row * (size_t)c->dim, c->norm, w->final_norm, w->final_norm_bias, c->dim,
-         c->norm_eps);
-    act_ready(t, &a, mat_is_quantized(&w->lm_head));
-    if (t->id == 0 && s->tap) s->tap(s->tap_arg, "final_norm", -1, a.x, 1, c->dim, (size_t)c->dim, s->pos + h->row);
+    Pass p = {h->m, s, NULL, 1, s->pos + h->row, s->pos + h->row};
+    Act a = normed(t, &p, s->x + (size_t)h->row * (size_t)c->dim, w->final_norm, w->final_norm_bias, mat_is_quantized(&w->lm_head));
+    if (t->id == 0 && s->tap) s->tap(s->tap_arg, "final_norm", -1, a.x, 1, c->dim, (size_t)c->dim, p.pos);
     matmul(t, s->logits, (size_t)c->vocab_size, &w->lm_head, NULL, &a, false);
 }
 
@@ -308,9 +355,7 @@ int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int po
     int done = 0;
     while (done < n_tok) {
         int n = n_tok - done < s->options.n_batch ? n_tok - done : s->options.n_batch;
-        Pass p = {m, s, tokens + done, n, pos + done, pos + done};
-        s->pos = pos + done;
-        team_run(s->team, forward, &p);
+        run_pass(m, s, tokens + done, n, pos + done);
         done += n;
         if (progress && !progress(arg, done, n_tok)) break;
     }

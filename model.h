@@ -108,8 +108,10 @@ typedef struct {
     float *att;       /* [n_batch, n_heads * head_dim] */
     float *gate, *up; /* [n_batch, hidden_dim] */
     float *logits;    /* [vocab_size] */
-    void *act;        /* prepared activations, see Act */
-    size_t act_dim;   /* widest row that act has room for */
+    void *act_normed, *act_made; /* the 8-bit form of xn; of att, gate or up */
+    char *own;        /* [n_threads, own_bytes] a few normed rows of each thread */
+    size_t own_bytes;
+    Tally *heads_made; /* [n_kv_heads] heads of q, k and v that are made, in all layers so far: see HeadsMade */
     void *attn_scratch;
     Tap *tap;         /* NULL: nobody watches */
     void *tap_arg;

@@ -9,30 +9,28 @@
 #include "base/team.h"
 #include "kernels/kernels.h"
 
-/* Preparing activations for a product (norm them, bring them into 8 bits) is cheaper than a barrier when there
- * are few rows: then every thread does all of it in memory of its own. Otherwise the rows are shared out. */
-enum { ACT_OWN_ROWS = 3 };
+/* Up to so many rows are multiplied one by one, each weight being read once for each row out of the cache; more go
+ * through panels of weights together, in tiles of ACT_TILE rows. */
+enum { ACT_FEW = 3 };
 
-/* act_bytes - memory for the prepared forms of up to n rows of dim values, for n_threads threads. */
-size_t act_bytes(size_t n, size_t dim, size_t n_threads);
+/* act_bytes - memory for the 8-bit form of up to n rows of dim values. */
+size_t act_bytes(size_t n, size_t dim);
 
-/* act_open - an Act of n rows, its memory taken out of `memory` (act_bytes(), 64-byte aligned; one Act at a time).
- *   x      [n, dim]: the rows, or NULL: the caller fills act_row() of the rows that act_mine() names
- *   room   [n, dim] where those are kept when all threads share them
- *   exact  see Act */
-void act_open(Act *a, const Thread *t, void *memory, size_t memory_dim, float *x, float *room, int n, int dim,
-              bool exact);
-void act_mine(const Thread *t, const Act *a, int *from, int *to);
+/* act_open - an Act of the rows x [n, dim], which may be written later.
+ *   memory     act_bytes(n, dim), 64-byte aligned
+ *   quantized  an 8-bit form will be needed, if this machine's kernels have one
+ *   exact      see Act */
+void act_open(Act *a, float *x, int n, int dim, void *memory, bool quantized, bool exact);
 float *act_row(const Act *a, int r);
 
-/* act_ready - makes the 8-bit form of this thread's rows if `quantized` weights will need it. Ends in a barrier if
- * the rows were shared out. */
-void act_ready(const Thread *t, Act *a, bool quantized);
+/* act_fill - columns [from, to) of row r of x are written: makes their 8-bit form where one is needed. Both are
+ * multiples of 32, else it does nothing. */
+void act_fill(const Act *a, int r, int from, int to);
 
 /* matmul - y[n, w.rows] = (add ? y : 0) + x[n, w.cols] w^T + bias, for any type of w and any n >= 1.
  *   y      row r starts at y + r * y_stride (floats)
  *   bias   [w.rows] or NULL
- *   a      a->dim == w->cols, ready
+ *   a      a->dim == w->cols, filled by whoever wrote its rows, and a barrier since if that were other threads
  * The threads take pieces of the columns of y. NO barrier at the end: a caller may start several products on the same
  * Act, then one team_barrier. */
 void matmul(const Thread *t, float *y, size_t y_stride, const Mat *w, const float *bias, const Act *a, bool add);

@@ -43,7 +43,8 @@ static void case_open(Case *c, KvType type, int kv_heads, int group, int d, int 
     for (int pos = 0; pos < n; pos++)
         for (int h = 0; h < kv_heads; h++) {
             size_t at = ((size_t)pos * (size_t)kv_heads + (size_t)h) * (size_t)d;
-            kv_cache_write(&c->cache, 1, h, pos, c->k + at, c->v + at);
+            kv_cache_write_key(&c->cache, 1, h, pos, c->k + at);
+            kv_cache_write_value(&c->cache, 1, h, pos, c->v + at);
         }
 }
 
@@ -67,8 +68,9 @@ static void body(const Thread *t, void *arg) {
     size_t row = (size_t)(c->n_heads * c->cache.head_dim);
     for (int pos = 0; pos < c->n; pos += r->piece) {
         int n = c->n - pos < r->piece ? c->n - pos : r->piece;
-        attention(t, c->out + (size_t)pos * row, c->q + (size_t)pos * row, n, c->n_heads, &c->cache, 1, pos,
-                  r->scratch);
+        Act out;
+        act_open(&out, c->out + (size_t)pos * row, n, (int)row, NULL, false, false);
+        attention(t, &out, c->q + (size_t)pos * row, c->n_heads, &c->cache, 1, pos, NULL, r->scratch);
         team_barrier(t);
     }
 }
@@ -193,7 +195,8 @@ static void too_large_values_are_noticed(void **state) {
             case_open(&c, row[i].type, 2, 1, D, 3);
             assert_false(kv_cache_overflowed(&c.cache));
             (which ? v : k)[D - 1] = row[i].value;
-            kv_cache_write(&c.cache, 0, 1, 2, k, v);
+            kv_cache_write_key(&c.cache, 0, 1, 2, k);
+            kv_cache_write_value(&c.cache, 0, 1, 2, v);
             if (kv_cache_overflowed(&c.cache) != row[i].over) fail_msg("row %zu: %g", i, (double)row[i].value);
             (which ? kv_cache_value : kv_cache_key)(back, &c.cache, 0, 1, 2);
             if (isfinite(row[i].value)) assert_true(isfinite(back[D - 1]) == !row[i].over);

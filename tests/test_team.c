@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/team.h"
@@ -66,6 +67,44 @@ static void test_pieces_without_barriers(void **state) {
     check(take_all_at_once);
 }
 
+typedef struct {
+    int made[LOOPS][LARGEST], sum[LOOPS]; /* plain: who reads them has waited for whoever wrote */
+    Tally tally[LOOPS];
+} Stages;
+
+/* Two stages without a barrier between: the second needs what all pieces of a loop of the first have made. */
+static void make_and_use(const Thread *t, void *arg) {
+    Stages *s = arg;
+    int i;
+    for (int loop = 0; loop < LOOPS; loop++)
+        while (team_next(t, pieces_of(loop), &i)) {
+            s->made[loop][i] = loop + i;
+            team_done(&s->tally[loop]);
+        }
+    while (team_next(t, LOOPS, &i)) {
+        team_await(t, &s->tally[i], (unsigned)pieces_of(i));
+        for (int j = 0; j < pieces_of(i); j++) s->sum[i] += s->made[i][j];
+    }
+}
+
+static void test_stages(void **state) {
+    (void)state;
+    static Stages s;
+    for (int n = 1; n <= 4; n++) {
+        Team *team = team_open(n);
+        assert_non_null(team);
+        for (int run = 0; run < 20; run++) {
+            memset(&s, 0, sizeof s);
+            team_run(team, make_and_use, &s);
+            for (int loop = 0; loop < LOOPS; loop++) {
+                int m = pieces_of(loop);
+                assert_int_equal(s.sum[loop], m * loop + m * (m - 1) / 2);
+            }
+        }
+        team_close(team);
+    }
+}
+
 static void hold_up(const Thread *t, void *arg) {
     int *threads = arg;
     if (t->id == 0) *threads = t->n;
@@ -110,6 +149,7 @@ static void test_share(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_pieces_without_barriers),
-                                       cmocka_unit_test(test_share), cmocka_unit_test(test_alone)};
+                                       cmocka_unit_test(test_stages), cmocka_unit_test(test_share),
+                                       cmocka_unit_test(test_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ struct Team {
     double alone_until; /* now() */
     _Alignas(64) _Atomic uint64_t waited; /* nanoseconds of this run, the threads' sum, after their spins */
     _Alignas(64) atomic_int arrived;
-    _Alignas(64) atomic_int phase;
+    _Alignas(64) atomic_uint phase;
     _Alignas(64) _Atomic uint64_t loop; /* which loop is being handed out, and its next piece in the low half */
 };
 
@@ -79,17 +79,10 @@ void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
     if (waited > LEAST_WAIT && waited * team->n > (end - start) * (team->n - 1)) team->alone_until = end + ALONE * waited;
 }
 
-void team_barrier(const Thread *t) {
-    Team *team = t->team;
-    if (t->n == 1) return;
-    int phase = atomic_load_explicit(&team->phase, memory_order_acquire);
-    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) == t->n - 1) {
-        atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
-        return;
-    }
+/* Returns once *count has come to `wanted`, which may be past the largest number and at 0 again. */
+static void await(const Thread *t, atomic_uint *count, unsigned wanted) {
     double start = 0;
-    for (int spins = 0; atomic_load_explicit(&team->phase, memory_order_acquire) == phase; spins++) {
+    for (int spins = 0; (int)(wanted - atomic_load_explicit(count, memory_order_acquire)) > 0; spins++) {
         if (spins < SPINS) {
 #if defined(__x86_64__)
             __builtin_ia32_pause();
@@ -99,8 +92,24 @@ void team_barrier(const Thread *t) {
             sched_yield();
         }
     }
-    if (start > 0) atomic_fetch_add_explicit(&team->waited, (uint64_t)(1e9 * (now() - start)), memory_order_relaxed);
+    if (start > 0) atomic_fetch_add_explicit(&t->team->waited, (uint64_t)(1e9 * (now() - start)), memory_order_relaxed);
 }
+
+void team_barrier(const Thread *t) {
+    Team *team = t->team;
+    if (t->n == 1) return;
+    unsigned phase = atomic_load_explicit(&team->phase, memory_order_acquire);
+    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) == t->n - 1) {
+        atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
+    } else {
+        await(t, &team->phase, phase + 1);
+    }
+}
+
+void team_done(Tally *tally) { atomic_fetch_add_explicit(&tally->done, 1, memory_order_release); }
+
+void team_await(const Thread *t, Tally *tally, unsigned wanted) { await(t, &tally->done, wanted); }
 
 /* A thread leaves a loop only when all of its pieces are taken, so the word may then go on to the next loop; who comes
  * late to the old one finds it gone. */

@@ -4,6 +4,7 @@
  * `const Thread *t`, does its own share of the rows, and meets the others at team_barrier. OpenMP
  * supplies the threads, and OpenBLAS (its OpenMP build) draws on the same pool. */
 #pragma once
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,6 +27,15 @@ void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg);
 
 /* team_barrier - returns once every thread of the team has called it. Spins, then yields. */
 void team_barrier(const Thread *t);
+
+/* Tally - counts what has been done, for those who need it and nothing else. team_done - one more: all that this thread
+ * has written so far can be read by who sees it. team_await - returns once `wanted` are done; somebody must be doing
+ * them. Spins, then yields. */
+typedef struct {
+    atomic_uint done;
+} Tally;
+void team_done(Tally *tally);
+void team_await(const Thread *t, Tally *tally, unsigned wanted);
 
 /* team_next - hands out the pieces 0 .. n - 1 of a loop, each to one thread, as they ask for them: a core that is slowed
  * down by others takes fewer. Every thread calls it until it returns false, and comes to the same loops in the same order;

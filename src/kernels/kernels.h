@@ -23,8 +23,7 @@ typedef struct {
     int n, dim;
     int tile;       /* 1, or ACT_TILE: the rows are padded to a multiple of it with zeros */
     bool exact;     /* same bits for every n: only kernels whose order of sums depends on no other row */
-    bool shared;    /* the threads prepare the rows together; else each thread has its own copy */
-    int blocks;     /* dim / 32; 0: dim is not a multiple, there is no 8-bit form */
+    int blocks;     /* dim / 32; 0: there is no 8-bit form, none is needed or dim is no multiple */
     int8_t *q;      /* [padded rows * blocks, 32] in [-127, 127] */
     float *d;       /* [padded rows * blocks] */
     int16_t (*sum)[2]; /* sums of the block's first and second 16 q */
