@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/quantize.h"
 #include "model.h"
 
 #include "tests/random.h"
@@ -17,8 +18,8 @@
 #include <cmocka.h> /* last: it makes fail a macro */
 
 enum {
-    DIM = 24,
-    HIDDEN = 40,
+    DIM = 32,
+    HIDDEN = 96,
     LAYERS = 2,
     HEADS = 4,
     HEAD_DIM = 8,
@@ -33,9 +34,20 @@ static float *vector(int n, float mean, float spread) {
     return x;
 }
 
+/* What the next model's matrices and heads are. ROUNDED: the values that Q8_0 can hold, in f32. */
+static enum { EXACT, ROUNDED, QUANTIZED } kind;
+static int head_dim = HEAD_DIM;
+
 static Mat matrix(int rows, int cols) {
     float *data = vector(rows * cols, 0, 2 / sqrtf((float)cols));
-    return (Mat){DTYPE_F32, rows, cols, (size_t)cols * sizeof *data, data, NULL, 0};
+    Mat m = {DTYPE_F32, rows, cols, (size_t)cols * sizeof *data, data, NULL, 0};
+    if (kind == EXACT) return m;
+    size_t bytes = dtype_row_bytes(DTYPE_Q8_0, (size_t)cols);
+    Mat q = {DTYPE_Q8_0, rows, cols, bytes, malloc(bytes * (size_t)rows), NULL, 0};
+    assert_true(dtype_quantize((void *)(uintptr_t)q.data, data, (size_t)(rows * cols), DTYPE_Q8_0));
+    for (int r = 0; r < rows; r++) mat_dequantize_row(data + r * cols, &q, r);
+    free((void *)(uintptr_t)(kind == ROUNDED ? q.data : m.data));
+    return kind == ROUNDED ? m : q;
 }
 
 typedef struct {
@@ -53,13 +65,13 @@ static void model_make(Fixture *f, int switches, int n_kv_heads) {
         .n_layers = LAYERS,
         .n_heads = HEADS,
         .n_kv_heads = n_kv_heads,
-        .head_dim = HEAD_DIM,
+        .head_dim = head_dim,
         .vocab_size = VOCAB,
         .n_ctx = CTX,
         .norm = switches & 1 ? NORM_RMSNORM : NORM_LAYERNORM,
         .ffn = switches & 2 ? FFN_SWIGLU : FFN_GELU,
         .pos = switches & 4 ? POS_ROPE : POS_LEARNED,
-        .rope = {.theta = 10000, .rotary_dim = HEAD_DIM, .pairing = ROPE_HALF, .factor = 1},
+        .rope = {.theta = 10000, .rotary_dim = head_dim, .pairing = ROPE_HALF, .factor = 1},
         .norm_eps = 1e-5f};
     Weights *w = &f->weights;
     *w = (Weights){.tok_emb = matrix(VOCAB, DIM),
@@ -68,7 +80,7 @@ static void model_make(Fixture *f, int switches, int n_kv_heads) {
                    .final_norm = vector(DIM, 1, 0.3f),
                    .final_norm_bias = vector(DIM, 0, 0.3f),
                    .layers = calloc(LAYERS, sizeof(Layer))};
-    int q_dim = HEADS * HEAD_DIM, kv_dim = n_kv_heads * HEAD_DIM;
+    int q_dim = HEADS * head_dim, kv_dim = n_kv_heads * head_dim;
     for (int i = 0; i < LAYERS; i++)
         w->layers[i] = (Layer){.attn_norm = vector(DIM, 1, 0.3f),
                                .attn_norm_bias = vector(DIM, 0, 0.3f),
@@ -162,6 +174,37 @@ static void pieces_and_threads_do_not_matter(void **state) {
             model_free(&f);
         }
     }
+}
+
+/* 8-bit activations are made head by head and piece by piece, by whoever made the values: the same bits for every
+ * number of threads, near to f32 activations in the same weights. Heads of 8 are no whole block. */
+static void quantized_is_near(void **state) {
+    (void)state;
+    static float exact[TOKENS * VOCAB], whole[TOKENS * VOCAB], other[TOKENS * VOCAB];
+    static const int pieces[] = {TOKENS, 11, 8, 4, 3, 1};
+    for (int i = 0; i < 12; i++) {
+        Fixture f;
+        StateOptions options = {.n_ctx = CTX, .n_batch = TOKENS, .n_threads = 1, .kv_type = KV_F32};
+        head_dim = i % 3 == 0 ? 8 : i % 3 == 1 ? 32 : 48;
+        kind = ROUNDED;
+        model_make(&f, 4 + i / 3, 2);
+        run(exact, &f, options, TOKENS);
+        model_free(&f);
+        kind = QUANTIZED;
+        model_make(&f, 4 + i / 3, 2);
+        for (size_t j = 0; j < sizeof pieces / sizeof *pieces; j++) {
+            options.n_threads = 1;
+            run(whole, &f, options, pieces[j]);
+            float off = distance(exact, whole); /* logits are about 2 */
+            if (!(off < 0.2f)) fail_msg("head_dim %d, pieces of %d: off by %g", head_dim, pieces[j], (double)off);
+            options.n_threads = 3;
+            run(other, &f, options, pieces[j]);
+            assert_memory_equal(whole, other, sizeof whole);
+        }
+        model_free(&f);
+    }
+    kind = EXACT;
+    head_dim = HEAD_DIM;
 }
 
 /* --deterministic: not close but equal, for every number of threads and every split. */
@@ -285,6 +328,7 @@ static void too_large_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_and_threads_do_not_matter),
+        cmocka_unit_test(quantized_is_near),
         cmocka_unit_test(deterministic_is_bit_equal),
         cmocka_unit_test(positions_matter),
         cmocka_unit_test(forward_allocates_nothing),
