@@ -1,5 +1,6 @@
 #include "gen/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -145,15 +146,16 @@ static int collect(Sampler *s, float least) {
 int sampler_filter(Sampler *s, float *logits, double *sum) {
     const SamplerParams *p = &s->params;
     Candidate *c = s->candidates;
-    int bad = 0, best = 0;
-    float max = -INFINITY;
+    int bad = 0, possible = 0, best = 0;
+    float max = -FLT_MAX; /* what compilers begin a reduction with: none finds -INFINITY in it */
     penalize(s, logits);
-#pragma omp simd reduction(| : bad) reduction(max : max)
+#pragma omp simd reduction(| : bad, possible) reduction(max : max)
     for (int i = 0; i < s->n_vocab; i++) {
         bad |= !(logits[i] < INFINITY); /* NaN too */
+        possible |= logits[i] > -INFINITY;
         max = logits[i] > max ? logits[i] : max;
     }
-    if (bad || max == -INFINITY) return -1;
+    if (bad || !possible) return -1;
     if (p->temperature == 0) {
         while (logits[best] != max) best++;
         c[0] = (Candidate){1, best};
