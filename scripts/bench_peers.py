@@ -6,8 +6,9 @@
     bench_peers.py DIRECTORY      a Hugging Face directory, in f32, against transformers
 
 Without --python it makes a venv below --venv and installs the peers into it: llama-cpp-python (built here, CPU only,
-for this very machine), transformers and torch, matplotlib. Each round runs ours, then the peer, so that a slow moment
-hits both. Prints a Markdown table; --md and --png write it and a plot to files.
+for this very machine or, with --avx2, for one without AVX-512), transformers and torch, matplotlib. Each round runs
+ours, then the peer, so that a slow moment hits both. Prints a Markdown table; --md and --png write it and a plot to
+files.
 """
 import argparse
 import json
@@ -88,20 +89,27 @@ print(json.dumps(result))
 """
 
 
-def make_venv(path):
+# With --avx2 both sides do without AVX-512 and VNNI, as on a machine that has neither.
+AVX2 = {"RUN_CPU": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+AVX2_BUILD = "-DGGML_NATIVE=OFF " + " ".join(f"-DGGML_{name}=ON" for name in ("AVX", "AVX2", "FMA", "F16C", "BMI2"))
+
+
+def make_venv(path, cmake_args):
     python = path / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(path)], check=True)
-        env = dict(os.environ, CMAKE_ARGS="-DGGML_NATIVE=ON")
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "llama-cpp-python==0.3.36", "matplotlib", "gguf",
-                        "torch", "transformers"], check=True, env=env)
+        env = dict(os.environ, CMAKE_ARGS=cmake_args)
+        install = [str(python), "-m", "pip", "install", "-q"]
+        # Not from pip's cache: it may hold one that was built for other instructions.
+        subprocess.run([*install, "--no-cache-dir", "llama-cpp-python==0.3.36"], check=True, env=env)
+        subprocess.run([*install, "matplotlib", "gguf", "torch", "transformers"], check=True)
     return python
 
 
 def find_model(args, python, model):
     """What the table calls it, its path, the peer that reads it."""
     if model.startswith("1.1b:"):
-        path = args.venv / f"random-{model.replace(':', '-')}.gguf"
+        path = args.files / f"random-{model.replace(':', '-')}.gguf"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run([str(python), str(ROOT / "scripts" / "make_model.py"), model[5:], f"{path}.part"], check=True)
@@ -151,6 +159,7 @@ def main():
     parser.add_argument("--run", default=str(ROOT / "run"))
     parser.add_argument("--python", type=pathlib.Path, help="a Python that has the peers already")
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "peers")
+    parser.add_argument("--avx2", action="store_true", help="both sides without AVX-512 and VNNI (a venv of its own)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prefill", type=int, default=256)
     parser.add_argument("--decode", type=int, default=64)
@@ -159,7 +168,11 @@ def main():
     parser.add_argument("--md", type=pathlib.Path)
     parser.add_argument("--png", type=pathlib.Path)
     args = parser.parse_args()
-    python = args.python or make_venv(args.venv)
+    args.files = args.venv
+    if args.avx2:
+        os.environ.update(AVX2)
+        args.venv = args.venv.with_name(args.venv.name + "-avx2")
+    python = args.python or make_venv(args.venv, AVX2_BUILD if args.avx2 else "-DGGML_NATIVE=ON")
 
     rows = []
     for name, path, peer in [find_model(args, python, m) for m in args.models]:

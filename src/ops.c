@@ -69,7 +69,7 @@ bool matmul_next(const Thread *t, int rows, const Act *a, int *from, int *to) {
 }
 
 void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Act *a, bool add, int from, int to) {
-    if (a->tile > 1 || a->exact) {
+    if (a->tile > 1) {
         a->kernels->gemm(y, y_stride, w, from, to, a, add);
     } else {
         int size = a->n == 1 ? to - from : CACHED_ROWS;

@@ -123,13 +123,14 @@ static void check_product(const Kernels *k, DType t, int rows, int cols, int n, 
     for (int i = 0; i < n * cols; i++) x[i] = extreme ? (random_bits() & 1 ? 1000.0f : -1000.0f) : random_unit();
     if (cols >= 2 * QK)
         for (int i = 0; i < QK; i++) x[i] = 0; /* a block of zeros has scale 0 */
-    for (int many = 0; many < 3; many++) { /* gemv; gemm of single rows; gemm of tiles */
-        Act a = act(k, x, n, cols, many == 2 ? ACT_TILE : 1);
+    for (int way = 0; way < 3; way++) { /* gemv; gemv that adds up as gemm does; gemm */
+        Act a = act(k, x, n, cols, way == 2 ? ACT_TILE : 1);
+        a.exact = way == 1;
         for (int add = 0; add < 2; add++) {
             for (int i = 0; i < n * (rows + 3); i++) y[i] = 5;
             int from = rows > 4 ? 1 : 0, to = rows > 20 ? rows - 1 : rows;
-            if (many) k->gemm(y, (size_t)(rows + 3), &w, from, to, &a, add);
-            for (int i = 0; i < n && !many; i++) k->gemv(y + i * (rows + 3), &w, from, to, &a, i, add);
+            if (way == 2) k->gemm(y, (size_t)(rows + 3), &w, from, to, &a, add);
+            for (int i = 0; i < n && way < 2; i++) k->gemv(y + i * (rows + 3), &w, from, to, &a, i, add);
             for (int i = 0; i < n; i++) {
                 for (int r = 0; r < rows + 3; r++) {
                     float found = y[i * (rows + 3) + r];
@@ -140,7 +141,7 @@ static void check_product(const Kernels *k, DType t, int rows, int cols, int n, 
                     double size, expected = product(&size, &w, r, &a, i) + (add ? 5 : 0);
                     if (!(fabs((double)found - expected) <= 4e-6 * (size + 5)))
                         fail_msg("%s %s rows %d cols %d n %d way %d: expected %.9g, found %.9g", k->name,
-                                 dtype_info[t].name, rows, cols, n, many, expected, (double)found);
+                                 dtype_info[t].name, rows, cols, n, way, expected, (double)found);
                 }
             }
         }
@@ -162,26 +163,38 @@ static void products(void **state) {
                 check_product(k, (DType)t, shapes[i][0], shapes[i][1], shapes[i][2], extreme);
 }
 
-/* The same element has the same bits whatever stands beside it. */
+/* An element has the same bits in a product of many rows and alone, whatever columns are made with it. */
 static void gemm_is_exact(void **state) {
     const Kernels *k = level(state);
-    enum { ROWS = 50, COLS = 2304, N = 11 };
-    static float x[N * COLS], all[N * ROWS], one[ROWS];
-    for (int t = 0; t < DTYPE_COUNT; t++) {
-        Mat w = matrix((DType)t, ROWS, COLS, false);
-        for (int i = 0; i < N * COLS; i++) x[i] = random_unit();
-        Act a = act(k, x, N, COLS, ACT_TILE);
-        k->gemm(all, ROWS, &w, 0, ROWS, &a, false);
-        for (int i = 0; i < N; i++) {
-            Act b = act(k, x + i * COLS, 1, COLS, 1);
-            k->gemm(one, ROWS, &w, 0, 16, &b, false); /* in two parts, as two threads would */
-            k->gemm(one, ROWS, &w, 16, ROWS, &b, false);
-            assert_memory_equal(one, all + i * ROWS, sizeof one);
-            act_free(&b);
+    enum { ROWS = 53, MOST = 2304, N = 11 };
+    static const int cols[] = {MOST, 1024, 544, 352, 224, 96, 32, 45, 7}, cuts[] = {0, 3, 16, 50};
+    static float x[N * MOST], all[N * ROWS], one[ROWS];
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        for (size_t c = 0; c < sizeof cols / sizeof *cols; c++) {
+            if (cols[c] % dtype_info[t].block_values) continue;
+            Mat w = matrix((DType)t, ROWS, cols[c], false);
+            for (int i = 0; i < N * cols[c]; i++) x[i] = random_unit();
+            Act a = act(k, x, N, cols[c], ACT_TILE);
+            for (int add = 0; add < 2; add++) {
+                for (int i = 0; i < N * ROWS; i++) all[i] = (float)i / 7;
+                k->gemm(all, ROWS, &w, 0, ROWS, &a, add);
+                for (int i = 0; i < N; i++) {
+                    Act b = act(k, x + i * cols[c], 1, cols[c], 1);
+                    b.exact = true;
+                    int cut = cuts[i % 4]; /* two parts, as two threads would */
+                    for (int r = 0; r < ROWS; r++) one[r] = (float)(i * ROWS + r) / 7;
+                    k->gemv(one, &w, 0, cut, &b, 0, add);
+                    k->gemv(one, &w, cut, ROWS, &b, 0, add);
+                    for (int r = 0; r < ROWS; r++)
+                        if (memcmp(one + r, all + i * ROWS + r, sizeof *one))
+                            fail_msg("%s %s cols %d row %d: %.9g in a product of many, %.9g alone", k->name, dtype_info[t].name,
+                                     cols[c], r, (double)all[i * ROWS + r], (double)one[r]);
+                    act_free(&b);
+                }
+            }
+            act_free(&a);
+            matrix_free(&w);
         }
-        act_free(&a);
-        matrix_free(&w);
-    }
 }
 
 static void activations_in_8_bits(void **state) {

@@ -22,7 +22,7 @@ typedef struct {
     float *x;       /* [n, dim] f32 */
     int n, dim;
     int tile;       /* 1, or ACT_TILE: the rows are padded to a multiple of it with zeros */
-    bool exact;     /* same bits for every n: only kernels whose order of sums depends on no other row */
+    bool exact;     /* same bits for every n: gemv adds up in the order in which gemm does, at some cost */
     int blocks;     /* dim / 32; 0: there is no 8-bit form, none is needed or dim is no multiple */
     int8_t *q;      /* [padded rows * blocks, 32] in [-127, 127] */
     float *d;       /* [padded rows * blocks] */
@@ -43,7 +43,7 @@ struct Kernels {
     /* gemv - y[r] = (add ? y[r] : 0) + w[r] . a[row] for r in [from, to); a->tile is 1. */
     void (*gemv)(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add);
 
-    /* gemm - the same for all rows of a, row i at y + i * y_stride; any tile. One order of sums for each
+    /* gemm - the same for all rows of a, row i at y + i * y_stride; a->tile is ACT_TILE. One order of sums for each
      * element, whatever n is. */
     void (*gemm)(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add);
 

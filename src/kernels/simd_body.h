@@ -335,15 +335,14 @@ INLINE __m256 block_scales(__m256 *min, const Mat *w, int r, int b, DType t) {
     return d;
 }
 
-/* The 16 scales of 8 blocks of Q6_K, each times that of its activations. */
-INLINE void scales_of_16(float scale[16], const uint8_t *p, __m256 d) {
+/* The two scales of each of 8 blocks of Q6_K: those of their first halves, those of their second. */
+INLINE void scales_of_16(__m256 scale[2], const uint8_t *p) {
+    const __m128i halves = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(p + offsetof(BlockQ6_K, scales)));
-    d = _mm256_mul_ps(d, _mm256_set1_ps(_cvtsh_ss(u16_at(p + offsetof(BlockQ6_K, d)))));
-    for (int half = 0; half < 2; half++) {
-        __m256 x = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(half ? _mm_srli_si128(bytes, 8) : bytes));
-        __m256i twice = _mm256_add_epi32(_mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3), _mm256_set1_epi32(4 * half));
-        _mm256_storeu_ps(scale + 8 * half, _mm256_mul_ps(x, _mm256_permutevar8x32_ps(d, twice)));
-    }
+    __m256 d = _mm256_set1_ps(_cvtsh_ss(u16_at(p + offsetof(BlockQ6_K, d))));
+    bytes = _mm_shuffle_epi8(bytes, halves);
+    scale[0] = _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)));
+    scale[1] = _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))));
 }
 
 /* 8 values of an unquantized type as f32. */
@@ -388,29 +387,34 @@ INLINE void prefetch_ahead(const uint8_t *p, int bytes) {
     for (int i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + AHEAD_BYTES + i, _MM_HINT_T0);
 }
 
+/* What is taken off every weight's integer in a product, put right by the sum of the activations: what the type takes off
+ * them, or what makes bytes unsigned for VNNI. */
+INLINE int offset_of(DType t) { return is_signed(t) ? (HAS_VNNI ? 128 : 0) : zero_of(t); }
+
+/* start + products of the 32 integers of block b of row r, without their offset, with q; a lane sums four. */
+INLINE __m256i block_dot(__m256i start, const Mat *w, int r, int b, __m256i q, DType t) {
+    __m256i v = block_ints(block_of(w, r, b, t), b, t);
+    if (!is_signed(t)) return dot_u8s8(start, v, q);
+#if HAS_VNNI
+    return dot_u8s8(start, _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80)), q);
+#else
+    return dot_u8s8(start, _mm256_abs_epi8(v), _mm256_sign_epi8(q, v));
+#endif
+}
+
 /* Products of block b + i of R rows with the activations, each block's integers times its scale. */
 INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int step, int b, int i, float (*scale)[16],
                        const Act *a, size_t at, DType t) {
-    const bool bytes = is_signed(t);
     at += (size_t)(b + i);
     __m256i q = load32(a->q + at * QK), start = _mm256_setzero_si256();
-#if HAS_VNNI /* bytes as w + 128, put right by a sum that begins at -128 sum(q) */
-    if (bytes) start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-128 * sum_of(a->sum[at])));
-#endif
-    if (t == DTYPE_Q6_K) { /* likewise, for each half of the block, which has its own scale */
-        start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-zero_of(t) * a->sum[at][0]));
-        start = _mm256_insert_epi32(start, -zero_of(t) * a->sum[at][1], 4);
+    if (is_signed(t) && HAS_VNNI) start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-offset_of(t) * sum_of(a->sum[at])));
+    if (t == DTYPE_Q6_K) { /* for each half of the block, which has its own scale */
+        start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-offset_of(t) * a->sum[at][0]));
+        start = _mm256_insert_epi32(start, -offset_of(t) * a->sum[at][1], 4);
     }
     for (int j = 0; j < R; j++) {
-        __m256i v = block_ints(block_of(w, r + j * step, b + i, t), b + i, t), sum;
-#if HAS_VNNI
-        if (bytes) v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
-        sum = dot_u8s8(start, v, q);
-#else
-        if (bytes) sum = dot_u8s8(start, _mm256_abs_epi8(v), _mm256_sign_epi8(q, v));
-        else sum = dot_u8s8(start, v, q);
-#endif
-        __m256 s = t == DTYPE_Q6_K ? _mm256_set_m128(_mm_set1_ps(scale[j][2 * i + 1]), _mm_set1_ps(scale[j][2 * i]))
+        __m256i sum = block_dot(start, w, r + j * step, b + i, q, t);
+        __m256 s = t == DTYPE_Q6_K ? _mm256_set_m128(_mm_set1_ps(scale[j][8 + i]), _mm_set1_ps(scale[j][i]))
                                    : _mm256_set1_ps(scale[j][i]);
         acc[j] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), s, acc[j]);
     }
@@ -429,7 +433,9 @@ INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int step, int b
         const uint8_t *p = block_of(w, r + j * step, b, t);
         prefetch_ahead(p, bytes_of_8(t));
         if (t == DTYPE_Q6_K) {
-            scales_of_16(scale[j], p, d);
+            __m256 both[2];
+            scales_of_16(both, p);
+            for (int half = 0; half < 2; half++) _mm256_storeu_ps(scale[j] + 8 * half, _mm256_mul_ps(both[half], d));
         } else {
             __m256 min, wd = block_scales(&min, w, r + j * step, b, t);
             _mm256_storeu_ps(scale[j], _mm256_mul_ps(wd, d));
@@ -490,7 +496,148 @@ INLINE void gemv_rows_f(float *out, const Mat *w, int r, int R, int step, const 
         for (int i = c; i < w->cols; i++) out[j] += float_at(row_of(w, r + j * step) + (size_t)(i * each), t) * x[i];
 }
 
+/* ---- Decode with gemm's order of sums: element after element, block after block, rows side by side in a vector ---- */
+
+/* v[j] = 8 values of row j becomes v[i] = value i of the 8 rows. */
+INLINE void transpose8(__m256i *v) {
+    __m256i t[8], u[8];
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
+        t[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        u[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
+        u[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
+        u[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
+        u[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_permute2x128_si256(u[i], u[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2x128_si256(u[i], u[i + 4], 0x31);
+    }
+}
+
+/* x[j] = 8 values of row j becomes x[i] = values i and i + 4 of the four rows. */
+INLINE void transpose4(__m256 x[4]) {
+    __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
+    __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
+    x[0] = _mm256_shuffle_ps(a, c, 0x44);
+    x[1] = _mm256_shuffle_ps(a, c, 0xee);
+    x[2] = _mm256_shuffle_ps(b, d, 0x44);
+    x[3] = _mm256_shuffle_ps(b, d, 0xee);
+}
+
+INLINE __m128 of_block(const __m256 x[4], int i) {
+    return i < 4 ? _mm256_castps256_ps128(x[i]) : _mm256_extractf128_ps(x[i - 4], 1);
+}
+
+/* f + product of blocks [b + done, b + 8) of rows r + j * step, as tile_q adds them up. */
+INLINE __m128 exact_blocks(__m128 f, const Mat *w, int r, int step, int b, int done, const Act *a, size_t at, DType t) {
+    const int parts = t == DTYPE_Q6_K ? 2 : 1;
+    __m256 of_part[2], scale[2][4], min[4], d = _mm256_loadu_ps(a->d + at + (size_t)b);
+    for (int j = 0; j < 4; j++) {
+        const uint8_t *p = block_of(w, r + j * step, b, t);
+        prefetch_ahead(p, bytes_of_8(t));
+        if (t == DTYPE_Q6_K) scales_of_16(of_part, p);
+        else of_part[0] = block_scales(&min[j], w, r + j * step, b, t);
+        for (int part = 0; part < parts; part++) scale[part][j] = _mm256_mul_ps(of_part[part], d);
+    }
+    for (int part = 0; part < parts; part++) transpose4(scale[part]);
+    if (has_min(t)) transpose4(min);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        if (i < done) continue;
+        const size_t block = at + (size_t)(b + i);
+        const int16_t *sums = a->sum[block];
+        __m256i q = load32(a->q + block * QK), sum[4];
+        for (int j = 0; j < 4; j++) sum[j] = block_dot(_mm256_setzero_si256(), w, r + j * step, b + i, q, t);
+        sum[0] = _mm256_hadd_epi32(_mm256_hadd_epi32(sum[0], sum[1]), _mm256_hadd_epi32(sum[2], sum[3]));
+        __m128i half[2] = {_mm256_castsi256_si128(sum[0]), _mm256_extracti128_si256(sum[0], 1)};
+        if (parts == 1) half[0] = _mm_add_epi32(half[0], half[1]);
+        for (int part = 0; part < parts; part++) {
+            int offset = offset_of(t) * (parts == 2 ? sums[part] : sum_of(sums));
+            __m128i whole = offset_of(t) ? _mm_sub_epi32(half[part], _mm_set1_epi32(offset)) : half[part];
+            f = _mm_fmadd_ps(_mm_cvtepi32_ps(whole), of_block(scale[part], i), f);
+        }
+        if (has_min(t)) f = _mm_fmadd_ps(of_block(min, i), _mm_set1_ps(a->weight_of_min[block]), f);
+    }
+    return f;
+}
+
+/* A row of fewer than 8 blocks. */
+INLINE float exact_short(float f, const Mat *w, int r, const Act *a, size_t at, DType t) {
+    for (int b = 0; b < a->blocks; b++, at++) {
+        float min, d = block_scale(&min, w, r, b, t) * a->d[at];
+        __m256i sum = block_dot(_mm256_setzero_si256(), w, r, b, load32(a->q + at * QK), t);
+        __m128i s = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+        s = _mm_hadd_epi32(s, s);
+        s = _mm_hadd_epi32(s, s);
+        f = fmaf((float)(_mm_cvtsi128_si32(s) - offset_of(t) * sum_of(a->sum[at])), d, f);
+        if (has_min(t)) f = fmaf(min, a->weight_of_min[at], f);
+    }
+    return f;
+}
+
+INLINE void exact_rows(float *y, const Mat *w, int r, int step, const Act *a, size_t at, bool add, DType t) {
+    float f[4] = {0};
+    for (int j = 0; j < 4 && add; j++) f[j] = y[r + j * step];
+    __m128 sum = _mm_loadu_ps(f);
+    int b = 0;
+    for (; b + 8 <= a->blocks; b += 8) sum = exact_blocks(sum, w, r, step, b, 0, a, at, t);
+    if (!is_k(t) && b < a->blocks) sum = exact_blocks(sum, w, r, step, a->blocks - 8, b + 8 - a->blocks, a, at, t);
+    _mm_storeu_ps(f, sum);
+    for (int j = 0; j < 4; j++) y[r + j * step] = f[j];
+}
+
+INLINE void exact_q(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add, DType t) {
+    const size_t at = (size_t)row * (size_t)a->blocks;
+    const bool few = !is_k(t) && a->blocks < 8;
+    const int step = few ? 0 : (to - from) / 4;
+    for (int r = from; r < from + step; r++) exact_rows(y, w, r, step, a, at, add, t);
+    for (int r = from + 4 * step; r < to; r++) {
+        if (few) y[r] = exact_short(add ? y[r] : 0, w, r, a, at, t);
+        else exact_rows(y, w, r, 0, a, at, add, t);
+    }
+}
+
+/* Two vectors of 8 rows: a sum takes longer than its turn comes again in one. */
+INLINE void exact_f(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add, DType t) {
+    enum { ROWS = 16 };
+    const float *x = a->x + (size_t)row * (size_t)a->dim;
+    const size_t each = t == DTYPE_F32 ? 4 : 2;
+    for (int r = from; r < to; r += ROWS) {
+        const int rows = to - r < ROWS ? to - r : ROWS;
+        const uint8_t *p[ROWS];
+        float out[ROWS] = {0};
+        for (int i = 0; i < ROWS; i++) p[i] = row_of(w, r + (i < rows ? i : rows - 1));
+        if (add) memcpy(out, y + r, (size_t)rows * sizeof *y);
+        __m256 f[2] = {_mm256_loadu_ps(out), _mm256_loadu_ps(out + 8)};
+        int c = 0;
+        for (; c + 8 <= w->cols; c += 8)
+            for (int g = 0; g < 2; g++) {
+                __m256i v[8];
+                for (int i = 0; i < 8; i++) {
+                    const uint8_t *q = p[8 * g + i] + (size_t)c * each;
+                    if ((size_t)c * each % 64 == 0) _mm_prefetch((const char *)q + AHEAD_BYTES, _MM_HINT_T0);
+                    v[i] = _mm256_castps_si256(floats8(q, t));
+                }
+                transpose8(v);
+                for (int i = 0; i < 8; i++) f[g] = _mm256_fmadd_ps(_mm256_castsi256_ps(v[i]), _mm256_set1_ps(x[c + i]), f[g]);
+            }
+        _mm256_storeu_ps(out, f[0]);
+        _mm256_storeu_ps(out + 8, f[1]);
+        for (; c < w->cols; c++)
+            for (int i = 0; i < rows; i++) out[i] = fmaf(float_at(p[i] + (size_t)c * each, t), x[c], out[i]);
+        memcpy(y + r, out, (size_t)rows * sizeof *y);
+    }
+}
+
 INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add, DType t) {
+    if (a->exact) {
+        if (is_quantized(t)) exact_q(y, w, from, to, a, row, add, t);
+        else exact_f(y, w, from, to, a, row, add, t);
+        return;
+    }
     const size_t at = (size_t)row * (size_t)a->blocks;
     const bool few = is_quantized(t) && !is_k(t) && a->blocks < 8;
     const int step = few ? 0 : (to - from) / 4;
@@ -528,24 +675,6 @@ static void gemv(float *y, const Mat *w, int from, int to, const Act *a, int row
 }
 
 /* ---- Prefill: panels of weight rows, interleaved so that a vector holds one column of many rows ----- */
-
-INLINE void transpose8(__m256i *v) {
-    __m256i t[8], u[8];
-    for (int i = 0; i < 8; i += 2) {
-        t[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
-        t[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4) {
-        u[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-        u[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-        u[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-        u[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    for (int i = 0; i < 4; i++) {
-        v[i] = _mm256_permute2x128_si256(u[i], u[i + 4], 0x20);
-        v[i + 4] = _mm256_permute2x128_si256(u[i], u[i + 4], 0x31);
-    }
-}
 
 enum { Q_BLOCKS = 64, F_COLS = 1024 }; /* of a panel: 2048 columns, 1024 columns */
 
@@ -587,8 +716,7 @@ INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int b
  * form u = w + zero is put right in the integers: their sum begins at -zero times sum(q). */
 INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int blocks, const Act *a, size_t a_at,
                    bool add, DType t) {
-    const bool bytes = is_signed(t);
-    const int zero = bytes ? (HAS_VNNI ? 128 : 0) : zero_of(t);
+    const int zero = offset_of(t);
     const int parts = t == DTYPE_Q6_K ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
     V f[QTILE_ROWS];
     for (int i = 0; i < m; i++) f[i] = add ? v_load(c + (size_t)i * c_stride) : v_zero();
@@ -612,7 +740,7 @@ INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int bl
             for (int s = 0; s < steps; s++) {
                 I v = i_load(p + s * LANES * 4);
 #if !HAS_VNNI
-                I magnitude = bytes ? _mm256_abs_epi8(v) : v;
+                I magnitude = is_signed(t) ? _mm256_abs_epi8(v) : v;
 #endif
                 for (int i = 0; i < m; i++) {
                     int32_t four;
@@ -620,7 +748,7 @@ INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int bl
 #if HAS_VNNI
                     acc[i] = i_dot(acc[i], v, i_set1(four));
 #else
-                    if (bytes) {
+                    if (is_signed(t)) {
                         acc[i] = dot_u8s8(acc[i], magnitude, _mm256_sign_epi8(i_set1(four), v));
                         continue;
                     }
@@ -646,23 +774,21 @@ INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int bl
 INLINE void gemm_q(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add, DType t) {
     QPanel panel;
     float edge[QTILE_ROWS * LANES];
-    const int step = a->tile < QTILE_ROWS ? 1 : QTILE_ROWS;
     for (int r = from; r < to; r += LANES) {
         int rows = to - r < LANES ? to - r : LANES;
         for (int b = 0; b < a->blocks; b += Q_BLOCKS) {
             int blocks = a->blocks - b < Q_BLOCKS ? a->blocks - b : Q_BLOCKS;
             bool more = add || b > 0;
             panel_q(&panel, w, r, rows, b, blocks, t);
-            for (int i = 0; i < a->n; i += step) {
+            for (int i = 0; i < a->n; i += QTILE_ROWS) {
                 size_t at = (size_t)(i / a->tile * a->tile) * (size_t)a->blocks + (size_t)(b * a->tile + i % a->tile);
-                int m = a->n - i < step ? a->n - i : step;
-                bool whole = rows == LANES && m == step;
+                int m = a->n - i < QTILE_ROWS ? a->n - i : QTILE_ROWS;
+                bool whole = rows == LANES && m == QTILE_ROWS;
                 float *c = whole ? y + (size_t)i * y_stride + r : edge;
                 size_t c_stride = whole ? y_stride : LANES;
                 for (int j = 0; j < m && more && !whole; j++)
                     memcpy(edge + j * LANES, y + (size_t)(i + j) * y_stride + r, (size_t)rows * sizeof *edge);
-                if (step == 1) tile_q(c, c_stride, 1, &panel, blocks, a, at, more, t);
-                else tile_q(c, c_stride, QTILE_ROWS, &panel, blocks, a, at, more, t);
+                tile_q(c, c_stride, QTILE_ROWS, &panel, blocks, a, at, more, t);
                 for (int j = 0; j < m && !whole; j++)
                     memcpy(y + (size_t)(i + j) * y_stride + r, edge + j * LANES, (size_t)rows * sizeof *edge);
             }
