@@ -201,6 +201,12 @@ static void quantized_is_near(void **state) {
             run(other, &f, options, pieces[j]);
             assert_memory_equal(whole, other, sizeof whole);
         }
+        options.deterministic = true; /* then also for every cut */
+        run(whole, &f, options, TOKENS);
+        for (size_t j = 0; j < sizeof pieces / sizeof *pieces; j++) {
+            run(other, &f, options, pieces[j]);
+            assert_memory_equal(whole, other, sizeof whole);
+        }
         model_free(&f);
     }
     kind = EXACT;
