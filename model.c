@@ -222,8 +222,9 @@ static void turn_and_store(const Pass *p, int layer, HeadPiece h) {
     const Config *c = &p->m->config;
     State *s = p->s;
     float *x = h.x;
-    for (int r = 0; r < p->n; r++, x += h.of * c->head_dim) {
-        if (turns(c, layer, h.part)) rope_apply(x, 1, 1, c->head_dim, &s->rope, p->at + r);
+    int stride = h.of * c->head_dim;
+    if (turns(c, layer, h.part)) rope_apply(x, p->n, 1, stride, &s->rope, p->at);
+    for (int r = 0; r < p->n; r++, x += stride) {
         if (h.part == PART_K) kv_cache_write_key(&s->cache, layer, h.head, p->pos + r, x);
         if (h.part == PART_V) kv_cache_write_value(&s->cache, layer, h.head, p->pos + r, x);
     }

@@ -712,20 +712,20 @@ INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int b
     }
 }
 
-/* c[m tokens][LANES rows] (+)= panel * activations. a_at: index of the first token's first block. The unsigned
+/* c[QTILE_ROWS tokens][LANES rows] (+)= panel * activations. a_at: index of the first token's first block. The unsigned
  * form u = w + zero is put right in the integers: their sum begins at -zero times sum(q). */
-INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int blocks, const Act *a, size_t a_at,
+INLINE void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Act *a, size_t a_at,
                    bool add, DType t) {
     const int zero = offset_of(t);
     const int parts = t == DTYPE_Q6_K ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
     V f[QTILE_ROWS];
-    for (int i = 0; i < m; i++) f[i] = add ? v_load(c + (size_t)i * c_stride) : v_zero();
+    for (int i = 0; i < QTILE_ROWS; i++) f[i] = add ? v_load(c + (size_t)i * c_stride) : v_zero();
     for (int b = 0; b < blocks; b++, a_at += (size_t)a->tile) {
         const int8_t *q = a->q + a_at * QK;
 #pragma GCC unroll 2
         for (int part = 0; part < parts; part++) {
             I acc[QTILE_ROWS];
-            for (int i = 0; i < m; i++) {
+            for (int i = 0; i < QTILE_ROWS; i++) {
                 const int16_t *sum = a->sum[a_at + (size_t)i];
                 acc[i] = zero ? i_set1(-zero * (parts == 2 ? sum[part] : sum_of(sum))) : i_zero();
             }
@@ -734,7 +734,7 @@ INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int bl
             /* 16 bits hold so many pair sums of a lane, each at most (2^bits - 1) * 127 * 2. */
             const int most = bits_of(t) == 4 ? 8 : bits_of(t) == 5 ? 4 : 2;
             I pairs[QTILE_ROWS];
-            for (int i = 0; i < m; i++) pairs[i] = i_zero();
+            for (int i = 0; i < QTILE_ROWS; i++) pairs[i] = i_zero();
 #endif
 #pragma GCC unroll 8
             for (int s = 0; s < steps; s++) {
@@ -742,7 +742,7 @@ INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int bl
 #if !HAS_VNNI
                 I magnitude = is_signed(t) ? _mm256_abs_epi8(v) : v;
 #endif
-                for (int i = 0; i < m; i++) {
+                for (int i = 0; i < QTILE_ROWS; i++) {
                     int32_t four;
                     memcpy(&four, q + i * QK + (part * steps + s) * 4, sizeof four);
 #if HAS_VNNI
@@ -760,15 +760,15 @@ INLINE void tile_q(float *c, size_t c_stride, int m, const QPanel *panel, int bl
                 }
             }
             V d = v_load(panel->d + (b * parts + part) * LANES);
-            for (int i = 0; i < m; i++)
+            for (int i = 0; i < QTILE_ROWS; i++)
                 f[i] = v_fma(v_of_ints(acc[i]), v_mul(d, v_set1(a->d[a_at + (size_t)i])), f[i]);
         }
         if (has_min(t)) {
             V min = v_load(panel->min + b * LANES);
-            for (int i = 0; i < m; i++) f[i] = v_fma(min, v_set1(a->weight_of_min[a_at + (size_t)i]), f[i]);
+            for (int i = 0; i < QTILE_ROWS; i++) f[i] = v_fma(min, v_set1(a->weight_of_min[a_at + (size_t)i]), f[i]);
         }
     }
-    for (int i = 0; i < m; i++) v_store(c + (size_t)i * c_stride, f[i]);
+    for (int i = 0; i < QTILE_ROWS; i++) v_store(c + (size_t)i * c_stride, f[i]);
 }
 
 INLINE void gemm_q(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add, DType t) {
@@ -788,7 +788,7 @@ INLINE void gemm_q(float *y, size_t y_stride, const Mat *w, int from, int to, co
                 size_t c_stride = whole ? y_stride : LANES;
                 for (int j = 0; j < m && more && !whole; j++)
                     memcpy(edge + j * LANES, y + (size_t)(i + j) * y_stride + r, (size_t)rows * sizeof *edge);
-                tile_q(c, c_stride, QTILE_ROWS, &panel, blocks, a, at, more, t);
+                tile_q(c, c_stride, &panel, blocks, a, at, more, t);
                 for (int j = 0; j < m && !whole; j++)
                     memcpy(y + (size_t)(i + j) * y_stride + r, edge + j * LANES, (size_t)rows * sizeof *edge);
             }
