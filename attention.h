@@ -1,68 +1,44 @@
-/* attention - swap 4: causal attention over a KV cache, multi-head or grouped-query. */
+/* attention - swap 4: causal attention over a KV cache, multi-head or grouped-query; swap 3, RoPE, is in the middle of it. */
 #pragma once
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/arena.h"
-#include "base/team.h"
-#include "kernels/kernels.h"
+#include "kv_cache.h"
 #include "ops.h"
+#include "rope.h"
 
-typedef enum { KV_F32, KV_F16, KV_Q8_0 } KvType;
-
-/* KvCache - keys (already rotated) and values of every layer and position.
- * Values lie as they are read, one position after the other: [n_layers, n_kv_heads, n_ctx, head_dim]. Keys lie
- * transposed in blocks of KV_BLOCK positions, [n_layers, n_kv_heads, n_ctx / KV_BLOCK, head_dim, KV_BLOCK], so that a
- * vector holds one feature of many positions and a score is a sum without horizontal adds. For q8_0 a block is
- * [head_dim / 32] times { f16 scale[KV_BLOCK], int8 [32, KV_BLOCK] }. n_ctx is rounded up to whole blocks. */
 typedef struct {
-    KvType type;
-    int n_layers, n_ctx, n_kv_heads, head_dim;
-    size_t row_bytes;    /* one token, one layer, one head, keys or values */
-    unsigned char *k, *v;
-    const Kernels *kernels; /* set by kv_cache_take */
-    bool overflow;       /* a finite key or value was larger than the type holds; never taken back */
-    bool exact;          /* do not split the cache over threads: the same bits for any number of them */
-} KvCache;
+    Mat wq;                             /* [n_heads * head_dim, dim] */
+    Mat wk, wv;                         /* [n_kv_heads * head_dim, dim] */
+    Mat wo;                             /* [dim, n_heads * head_dim] */
+    const float *bq, *bk, *bv, *bo;     /* [rows of wq, wk, wv, wo]; NULL: none */
+} AttentionWeights;
 
-/* kv_cache_take - lays the cache out in the arena (counting pass allowed). */
-void kv_cache_take(KvCache *c, Arena *a);
-size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_dim);
+enum { ROTATE_Q = 1, ROTATE_K = 2, ROTATE_V = 4 };
 
-/* kv_cache_write_key, _value - stores k or v [head_dim] of one KV head at one position of a layer. */
-void kv_cache_write_key(KvCache *c, int layer, int head, int pos, const float *k);
-void kv_cache_write_value(KvCache *c, int layer, int head, int pos, const float *v);
-
-/* kv_cache_overflowed - was a finite key or value too large for the type? What attention made of it is wrong then.
- * kv_largest - the largest that the type holds. */
-bool kv_cache_overflowed(const KvCache *c);
-double kv_largest(KvType type);
-
-/* kv_cache_key, kv_cache_value - one position's [head_dim] values back as f32 (tests, verify). */
-void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);
-void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
-
-/* HeadsMade - how far those are that still make the heads of q, k and v: attention of a KV head and of the query heads
- * that share it waits until so many pieces of it are made. */
 typedef struct {
-    Tally *kv_head; /* [n_kv_heads] */
-    unsigned wanted;
-} HeadsMade;
+    int n_heads;
+    KvCache cache;
+    RopeTable rope;
+    unsigned char *rotate; /* [n_layers] which of q, k and v RoPE rotates: ROTATE_Q | ROTATE_K, 0 with learned positions */
+    float *q, *k, *v;      /* [n_batch, heads, head_dim] */
+    RowBuffer heads;       /* [n_batch, n_heads, head_dim] what attention makes of them */
+    Tally *ready;          /* [n_kv_heads] heads of q, k and v of a KV head's group that are ready, in all layers so far */
+    void *scratch;         /* [attention_scratch_bytes] */
+} AttentionState;
 
-/* attention - out[n_tok, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v, causal.
- *   out    n_tok rows of n_heads * head_dim; each head is filled in (act_fill) when it is done
- *   q      [n_tok, n_heads, head_dim] f32 rotated queries; row r is position pos + r
- *   cache  holds positions [0, pos + n_tok) of this layer
- *   made   which heads may be read; NULL: all of them
+/* attention_take - lays the memory out; cache.type, n_layers, n_ctx, n_kv_heads, head_dim and n_heads are set. */
+void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads);
+
+/* attention - x[n, dim] += wo softmax(q k^T / sqrt(head_dim)) v, causal, of the normed rows xn; k and v go into the cache.
  * Query head h reads KV head h / (n_heads / n_kv_heads): grouped-query attention, arXiv:2305.13245;
- * n_kv_heads == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. Online softmax
- * (arXiv:1805.02867): no [n_tok, n_ctx] score matrix is kept.
- *   scratch attention_scratch_bytes() bytes shared by the team
- *
- * One task is one KV head with up to 32 query rows (tokens x heads of the group): each key and value is loaded
- * once for all of them. When a single token looks back over a long cache, its tasks are cut into parts of the
- * cache, whose results are put together after a barrier.
- * All threads call it; a barrier must come after. */
-void attention(const Thread *t, const Act *out, const float *q, int n_heads, const KvCache *cache, int layer, int pos,
-               const HeadsMade *made, void *scratch);
+ * n_kv_heads == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. */
+void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s);
+
+/* attend - out[n, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v: the part of it between the matrices.
+ *   q      [n, n_heads, head_dim] rotated queries; row r is position p->pos + r
+ *   cache  holds positions [0, pos + n) of this layer
+ *   ready  [n_kv_heads] or NULL: a KV head may be read when so many pieces (`wanted`) of its group are ready
+ * One task is one KV head with up to 32 query rows (tokens x heads of the group): each key and value is loaded once for
+ * all of them. Online softmax (arXiv:1805.02867): no [n, n_ctx] score matrix is kept. When a single token looks back over
+ * a long cache, its tasks are cut into parts of the cache, whose results are merged after a barrier. No barrier at the end. */
+void attend(const Pass *p, const Rows *out, const float *q, int n_heads, const KvCache *cache, Tally *ready, unsigned wanted,
+            void *scratch);
 size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);

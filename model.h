@@ -4,14 +4,9 @@
 #include <stddef.h>
 
 #include "attention.h"
-#include "base/arena.h"
 #include "base/error.h"
-#include "base/team.h"
 #include "ffn.h"
-#include "kernels/mat.h"
 #include "norm.h"
-#include "ops.h"
-#include "rope.h"
 
 typedef enum { POS_LEARNED, POS_ROPE } PosKind;
 
@@ -52,14 +47,9 @@ typedef struct {
  * are NULL, so are matrices' data. */
 typedef struct {
     const float *attn_norm, *attn_norm_bias; /* [dim] */
-    Mat wq;                                  /* [n_heads * head_dim, dim] */
-    Mat wk, wv;                              /* [n_kv_heads * head_dim, dim] */
-    Mat wo;                                  /* [dim, n_heads * head_dim] */
-    const float *bq, *bk, *bv, *bo;          /* [rows of wq, wk, wv, wo] */
+    AttentionWeights attn;
     const float *ffn_norm, *ffn_norm_bias;   /* [dim] */
-    Mat w_gate, w_up;                        /* [hidden_dim, dim]; w_gate only for SwiGLU */
-    Mat w_down;                              /* [dim, hidden_dim] */
-    const float *b_gate, *b_up, *b_down;     /* [rows of w_gate, w_up, w_down] */
+    FfnWeights ffn;
 } Layer;
 
 typedef struct {
@@ -74,15 +64,8 @@ typedef struct {
 typedef struct {
     Config config;
     Weights weights;
+    bool int8; /* some matrix wants int8 activations */
 } Model;
-
-/* Tap - sees every intermediate of a forward pass: verify, probe, --check.
- *   name   "embed", "attn_norm", "q", "k", "v", "q_rot", "k_rot", "attn_out", "ffn_norm", "ffn_out",
- *          "out", "final_norm", "logits"; layer is -1 outside of the layers
- *   x      [rows, cols] f32, row r at x + r * stride, of the positions pos .. pos + rows
- * Called by one thread while the others wait. */
-typedef void Tap(void *arg, const char *name, int layer, const float *x, int rows, int cols,
-                 size_t stride, int pos);
 
 typedef struct {
     int n_ctx;     /* positions the cache holds */
@@ -97,22 +80,13 @@ typedef struct {
     StateOptions options;
     Arena arena;
     Team *team;
-    KvCache cache;
-    RopeTable rope;
-    int rope_seq_len; /* the sequence length that rope was filled for */
+    AttentionState attn;
+    FfnState ffn;
+    int rope_seq_len; /* the sequence length that the RoPE table was filled for */
     int pos;          /* position of row 0 of the last forward pass */
     float *x;         /* [n_batch, dim] residual stream */
-    float *xn;        /* [n_batch, dim] normed */
-    float *q;         /* [n_batch, n_heads * head_dim] */
-    float *k, *v;     /* [n_batch, n_kv_heads * head_dim] */
-    float *att;       /* [n_batch, n_heads * head_dim] */
-    float *gate, *up; /* [n_batch, hidden_dim] */
+    RowBuffer xn;     /* [n_batch, dim] normed */
     float *logits;    /* [vocab_size] */
-    void *act_normed, *act_made; /* the 8-bit form of xn; of att, gate or up */
-    char *own;        /* [n_threads, own_bytes] a few normed rows of each thread */
-    size_t own_bytes;
-    Tally *heads_made; /* [n_kv_heads] heads of q, k and v that are made, in all layers so far: see HeadsMade */
-    void *attn_scratch;
     Tap *tap;         /* NULL: nobody watches */
     void *tap_arg;
 } State;

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "kernels/kernels.h"
 
 void rmsnorm(float *y, const float *x, const float *weight, int dim, float eps) {
     const Kernels *k = kernels_best();
@@ -30,4 +29,17 @@ void norm(float *y, const float *x, NormKind kind, const float *weight, const fl
           float eps) {
     if (kind == NORM_RMSNORM) rmsnorm(y, x, weight, dim, eps);
     else layernorm(y, x, weight, bias, dim, eps);
+}
+
+Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w) {
+    bool few = p->n <= ACT_FEW;
+    Rows y = few ? rows_open_own(out, p) : rows_open(out, p);
+    size_t from = 0, to = (size_t)p->n;
+    if (!few) team_share(p->t, to, ACT_TILE, &from, &to);
+    for (int r = (int)from; r < (int)to; r++) {
+        norm(rows_at(&y, r), x + (size_t)r * (size_t)y.dim, w.kind, w.weight, w.bias, y.dim, w.eps);
+        rows_quantize(&y, r, 0, y.dim);
+    }
+    if (!few) team_barrier(p->t);
+    return y;
 }

@@ -1,7 +1,14 @@
-/* norm - swap 1: LayerNorm (GPT-2) or RMSNorm (LLaMA), one row at a time. */
+/* norm - swap 1: LayerNorm (GPT-2) or RMSNorm (LLaMA). */
 #pragma once
+#include "rows.h"
 
 typedef enum { NORM_LAYERNORM, NORM_RMSNORM } NormKind;
+
+typedef struct {
+    NormKind kind;
+    float eps;
+    const float *weight, *bias; /* [dim]; bias may be NULL */
+} Norm;
 
 /* rmsnorm - y[dim] = x / sqrt(mean(x^2) + eps) * weight. No mean is subtracted, there is no bias.
  * Source: Zhang & Sennrich, arXiv:1910.07467, equation 4; LlamaRMSNorm in transformers. */
@@ -11,6 +18,9 @@ void rmsnorm(float *y, const float *x, const float *weight, int dim, float eps);
  * Source: Ba et al., arXiv:1607.06450, equations 3 and 4; the variance is the biased one. */
 void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim, float eps);
 
-/* norm - the one that kind says. */
-void norm(float *y, const float *x, NormKind kind, const float *weight, const float *bias, int dim,
-          float eps);
+/* norm - one row, by the norm that kind says. */
+void norm(float *y, const float *x, NormKind kind, const float *weight, const float *bias, int dim, float eps);
+
+/* norm_rows - the pass's rows x [n, dim], normed into out. A few rows are normed by every thread for itself, which is
+ * cheaper than a barrier; many are shared out. */
+Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/options.h"
 #include "io/file.h"
 

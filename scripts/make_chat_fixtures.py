@@ -2,7 +2,7 @@
 """make_chat_fixtures.py [DIR] - conversations as transformers' apply_chat_template writes them.
 
 DIR (default: tests/fixtures/chat) holds the chat templates of public models, each as its tokenizer_config.json has it
-(NAME.jinja). Writes DIR/rendered.json: the conversations, and for each template its row in src/gen/chat.c (null: none
+(NAME.jinja). Writes DIR/rendered.json: the conversations, and for each template its row in src/chat/chat.c (null: none
 may take it), its tokens, and the text of every conversation with add_generation_prompt (null: transformers refuses it).
 Where the tokens are those of tests/fixtures/tokenizers/llama, ids is the first conversation of several turns in its ids.
 Needs: pip install -r scripts/requirements.txt

@@ -126,20 +126,15 @@ def swap(n):
 
 
 def page():
-    """The blocks of docs/ladder.md that were printed, and the lines that it links to."""
+    """The blocks of docs/ladder.md that were printed."""
     path = ROOT / "docs/ladder.md"
 
     def block(match):
         text = swap(int(match[3])) if match[3] else (FIGURES / match[2]).read_text().rstrip()
         return f"{match[1]}```\n{text}\n```\n"
 
-    def link(match):
-        lines = (ROOT / match[2]).read_text().splitlines()
-        at = next(i for i, line in enumerate(lines, 1) if re.match(rf"\w.*\b{match[1]}\(", line))
-        return f"[`{match[1]}`](../{match[2]}#L{at})"
-
     text = re.sub(r"(<!-- (?:build/ladder/(\w+\.txt)|swap (\d)) -->\n)```\n.*?```\n", block, path.read_text(), flags=re.S)
-    path.write_text(re.sub(r"\[`(\w+)`\]\(\.\./(\w+\.c)#L\d+\)", link, text))
+    path.write_text(text)
     print("docs/ladder.md")
 
 

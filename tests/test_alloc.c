@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "gen/generate.h"
-#include "gen/modes.h"
+#include "modes/modes.h"
 
 #include <cmocka.h> /* last: it makes a macro of fail */
 

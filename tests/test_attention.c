@@ -68,9 +68,9 @@ static void body(const Thread *t, void *arg) {
     size_t row = (size_t)(c->n_heads * c->cache.head_dim);
     for (int pos = 0; pos < c->n; pos += r->piece) {
         int n = c->n - pos < r->piece ? c->n - pos : r->piece;
-        Act out;
-        act_open(&out, c->out + (size_t)pos * row, n, (int)row, NULL, false, false);
-        attention(t, &out, c->q + (size_t)pos * row, c->n_heads, &c->cache, 1, pos, NULL, r->scratch);
+        Pass p = {.t = t, .n = n, .pos = pos, .layer = 1};
+        Rows out = rows_open(&(RowBuffer){.dim = (int)row, .x = c->out + (size_t)pos * row}, &p);
+        attend(&p, &out, c->q + (size_t)pos * row, c->n_heads, &c->cache, NULL, 0, r->scratch);
         team_barrier(t);
     }
 }

@@ -1,4 +1,4 @@
-/* Tests of src/gen/jinja.c and src/gen/chat.c: the templates of public models and what transformers makes of them
+/* Tests of src/chat/jinja.c and src/chat/chat.c: the templates of public models and what transformers makes of them
  * (tests/fixtures/chat), what templates are refused, and that a message cannot speak for the template. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gen/chat.h"
-#include "gen/jinja.h"
+#include "chat/chat.h"
+#include "chat/jinja.h"
 #include "io/file.h"
 #include "io/json.h"
 

@@ -96,7 +96,7 @@ static void each_format_says_the_same(void **state) {
             if (found[k] != expected[k]) fail_msg("%s: config field %zu is %d", path, k, found[k]);
         assert_int_equal(c.rope.pairing, base[i].pairing);
         assert_true(c.rope.theta == 10000 && c.norm_eps == 1e-5f);
-        assert_int_equal(w.layers[1].w_down.dtype, base[i].dtype);
+        assert_int_equal(w.layers[1].ffn.w_down.dtype, base[i].dtype);
         if (i == 0) params = ck.params;
         assert_int_equal(ck.params, params);
         checkpoint_close(&ck);
@@ -115,7 +115,7 @@ static void nothing_is_copied(void **state) {
         Weights w;
         if (checkpoint_open(&ck, path[i], &e) || checkpoint_bind(&ck, &c, &w, &e)) fail_msg("%s", e.text);
         const unsigned char *from = ck.files[0].data, *to = from + ck.files[0].size;
-        const void *p[] = {w.tok_emb.data, w.layers[1].wq.data, w.layers[0].w_down.data, w.final_norm};
+        const void *p[] = {w.tok_emb.data, w.layers[1].attn.wq.data, w.layers[0].ffn.w_down.data, w.final_norm};
         for (size_t k = 0; k < sizeof p / sizeof *p; k++)
             assert_true((const unsigned char *)p[k] >= from && (const unsigned char *)p[k] < to);
         assert_int_equal(ck.n_owned, 0);

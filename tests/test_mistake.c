@@ -58,12 +58,12 @@ static void k_permuted_of_half_split_features(void **state) {
     assert_int_equal(broken.config.mistake, MISTAKE_K_PERMUTED);
     for (int l = 0; l < c->n_layers; l++) {
         const Layer *s = &sound.weights.layers[l], *b = &broken.weights.layers[l];
-        int rows = s->wk.rows, cols = s->wk.cols;
-        float *x = values(&s->wk), *y = values(&b->wk);
+        int rows = s->attn.wk.rows, cols = s->attn.wk.cols;
+        float *x = values(&s->attn.wk), *y = values(&b->attn.wk);
         float *want = reordered(x, rows, cols, c->n_heads), *found = reordered(y, rows, cols, c->n_kv_heads);
         assert_memory_equal(found, want, (size_t)rows * (size_t)cols * sizeof *want);
         assert_memory_not_equal(x, y, (size_t)rows * (size_t)cols * sizeof *want);
-        float *want_bias = reordered(s->bk, rows, 1, c->n_heads), *found_bias = reordered(b->bk, rows, 1, c->n_kv_heads);
+        float *want_bias = reordered(s->attn.bk, rows, 1, c->n_heads), *found_bias = reordered(b->attn.bk, rows, 1, c->n_kv_heads);
         assert_memory_equal(found_bias, want_bias, (size_t)rows * sizeof *want_bias);
         free(x), free(y), free(want), free(found), free(want_bias), free(found_bias);
     }
@@ -80,8 +80,8 @@ static void k_permuted_of_adjacent_pairs(void **state) {
     bind(&broken, F "base.gguf");
     assert_int_equal(mistake_make(&broken.ck, &broken.config, &broken.weights, MISTAKE_K_PERMUTED, 0, &e), 0);
     for (int l = 0; l < before.config.n_layers; l++) {
-        const Mat *m = &before.weights.layers[l].wk;
-        float *x = values(m), *found = values(&broken.weights.layers[l].wk);
+        const Mat *m = &before.weights.layers[l].attn.wk;
+        float *x = values(m), *found = values(&broken.weights.layers[l].attn.wk);
         float *want = reordered(x, m->rows, m->cols, before.config.n_heads);
         assert_memory_equal(found, want, (size_t)m->rows * (size_t)m->cols * sizeof *want);
         free(x), free(found), free(want);
@@ -106,7 +106,7 @@ static void conv1d(void **state) {
         const struct {
             const char *name;
             const Mat *parts[3];
-        } tensors[] = {{"attn.c_attn", {&y->wq, &y->wk, &y->wv}}, {"attn.c_proj", {&y->wo}}, {"mlp.c_fc", {&y->w_up}}, {"mlp.c_proj", {&y->w_down}}};
+        } tensors[] = {{"attn.c_attn", {&y->attn.wq, &y->attn.wk, &y->attn.wv}}, {"attn.c_proj", {&y->attn.wo}}, {"mlp.c_fc", {&y->ffn.w_up}}, {"mlp.c_proj", {&y->ffn.w_down}}};
         for (int i = 0; i < 4; i++) {
             char name[80];
             snprintf(name, sizeof name, "transformer.h.%d.%s.weight", l, tensors[i].name);

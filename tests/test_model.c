@@ -84,22 +84,22 @@ static void model_make(Fixture *f, int switches, int n_kv_heads) {
     for (int i = 0; i < LAYERS; i++)
         w->layers[i] = (Layer){.attn_norm = vector(DIM, 1, 0.3f),
                                .attn_norm_bias = vector(DIM, 0, 0.3f),
-                               .wq = matrix(q_dim, DIM),
-                               .wk = matrix(kv_dim, DIM),
-                               .wv = matrix(kv_dim, DIM),
-                               .wo = matrix(DIM, q_dim),
-                               .bq = vector(q_dim, 0, 0.3f),
-                               .bk = vector(kv_dim, 0, 0.3f),
-                               .bv = vector(kv_dim, 0, 0.3f),
-                               .bo = vector(DIM, 0, 0.3f),
+                               .attn.wq = matrix(q_dim, DIM),
+                               .attn.wk = matrix(kv_dim, DIM),
+                               .attn.wv = matrix(kv_dim, DIM),
+                               .attn.wo = matrix(DIM, q_dim),
+                               .attn.bq = vector(q_dim, 0, 0.3f),
+                               .attn.bk = vector(kv_dim, 0, 0.3f),
+                               .attn.bv = vector(kv_dim, 0, 0.3f),
+                               .attn.bo = vector(DIM, 0, 0.3f),
                                .ffn_norm = vector(DIM, 1, 0.3f),
                                .ffn_norm_bias = vector(DIM, 0, 0.3f),
-                               .w_gate = matrix(HIDDEN, DIM),
-                               .w_up = matrix(HIDDEN, DIM),
-                               .w_down = matrix(DIM, HIDDEN),
-                               .b_gate = vector(HIDDEN, 0, 0.3f),
-                               .b_up = vector(HIDDEN, 0, 0.3f),
-                               .b_down = vector(DIM, 0, 0.3f)};
+                               .ffn.w_gate = matrix(HIDDEN, DIM),
+                               .ffn.w_up = matrix(HIDDEN, DIM),
+                               .ffn.w_down = matrix(DIM, HIDDEN),
+                               .ffn.b_gate = vector(HIDDEN, 0, 0.3f),
+                               .ffn.b_up = vector(HIDDEN, 0, 0.3f),
+                               .ffn.b_down = vector(DIM, 0, 0.3f)};
     model_init(&f->model, c, w);
 }
 
@@ -110,14 +110,14 @@ static void model_free(Fixture *f) {
     for (int i = 0; i < LAYERS; i++) {
         const Layer *l = &f->weights.layers[i];
         const void *of_layer[] = {l->attn_norm,   l->attn_norm_bias,
-                                  l->wq.data,     l->wk.data,
-                                  l->wv.data,     l->wo.data,
-                                  l->bq,          l->bk,
-                                  l->bv,          l->bo,
+                                  l->attn.wq.data,     l->attn.wk.data,
+                                  l->attn.wv.data,     l->attn.wo.data,
+                                  l->attn.bq,          l->attn.bk,
+                                  l->attn.bv,          l->attn.bo,
                                   l->ffn_norm,    l->ffn_norm_bias,
-                                  l->w_gate.data, l->w_up.data,
-                                  l->w_down.data, l->b_gate,
-                                  l->b_up,        l->b_down};
+                                  l->ffn.w_gate.data, l->ffn.w_up.data,
+                                  l->ffn.w_down.data, l->ffn.b_gate,
+                                  l->ffn.b_up,        l->ffn.b_down};
         for (size_t j = 0; j < sizeof of_layer / sizeof *of_layer; j++)
             free((void *)(uintptr_t)of_layer[j]);
     }

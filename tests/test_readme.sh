@@ -5,10 +5,8 @@ missing=$("${RUN:-./run}" --help | grep -oE '^ +(-[a-zA-Z],)? +--[a-z-]+' | grep
     grep -q -- "$flag " README.md || echo "$flag"
 done)
 
-# A link to a line of C, [`name`](../file.c#L12), is near the function of that name (make ladder-plots sets the lines).
-far=$(grep -ohE '\[`[a-z_0-9]+`\]\(\.\./[a-z/_]+\.c#L[0-9]+\)' docs/*.md | tr -d '[]()`' | sed 's/\.\.\// /; s/#L/ /' |
-    while read -r name file line; do
-        sed -n "$((line > 20 ? line - 20 : 1)),$((line + 20))p" "$file" | grep -q "\b$name(" || echo "$name"
-    done)
-if [ -z "$far" ]; then echo "ok links to lines of C"; else echo "not ok links to lines of C: elsewhere now:" $far; fi
+# A link to a function, [`name`](../file.c), names one that the file defines.
+absent=$(grep -ohE '\[`[a-z_0-9]+`\]\(\.\./[a-z/_]+\.c[^)]*\)' docs/*.md | tr -d '[]()`' | sed 's/\.\.\// /' |
+    while read -r name file; do grep -qE "^[a-zA-Z].*\b$name\(" "$file" || echo "$name($file)"; done)
+if [ -z "$absent" ]; then echo "ok links to functions"; else echo "not ok links to functions: not there:" $absent; fi
 if [ -z "$missing" ]; then echo "ok every flag is in README.md"; else echo "not ok flags in README.md: not there:" $missing; fi

@@ -414,8 +414,8 @@ static void cache_holds_rotated_keys_and_plain_values(void **state) {
         for (int pos = 0; pos < N; pos++) {
             for (int h = 0; h < config.n_kv_heads; h++) {
                 float k[4], v[4];
-                kv_cache_key(k, &s.cache, layer, h, pos);
-                kv_cache_value(v, &s.cache, layer, h, pos);
+                kv_cache_key(k, &s.attn.cache, layer, h, pos);
+                kv_cache_value(v, &s.attn.cache, layer, h, pos);
                 assert_memory_equal(k, seen.k[layer] + pos * 8 + h * 4, sizeof k);
                 assert_memory_equal(v, seen.v[layer] + pos * 8 + h * 4, sizeof v);
             }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "checkpoint/checkpoint.h"
-#include "gen/tripwire.h"
+#include "verify/tripwire.h"
 
 #include <cmocka.h> /* last: it makes fail a macro */
 
@@ -27,7 +27,7 @@ static void check(int which, float value, const char *expected) {
     if (checkpoint_open(&ck, "tests/fixtures/base_hf", &e) || checkpoint_bind(&ck, &config, &weights, &e)) fail_msg("%s", e.text);
     memcpy(layers, weights.layers, (size_t)config.n_layers * sizeof *layers);
     weights.layers = layers;
-    Mat *mats[] = {&weights.tok_emb, &layers[0].wq, &layers[1].wk, &layers[1].wv, &layers[0].wo, &layers[1].w_gate, &layers[0].w_down, &weights.lm_head};
+    Mat *mats[] = {&weights.tok_emb, &layers[0].attn.wq, &layers[1].attn.wk, &layers[1].attn.wv, &layers[0].attn.wo, &layers[1].ffn.w_gate, &layers[0].ffn.w_down, &weights.lm_head};
     const float **vectors[] = {&layers[1].attn_norm, &layers[0].ffn_norm, &weights.final_norm};
     float *copy = NULL;
     if (which >= 0 && which < 8) {

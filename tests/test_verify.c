@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "checkpoint/mistake.h"
-#include "gen/verify.h"
+#include "verify/verify.h"
 
 #include <cmocka.h> /* last: it makes fail a macro */
 
@@ -157,12 +157,12 @@ static void heads_permuted_with_the_wrong_count(void **state) {
     (void)state;
     Fixture f;
     fixture_open(&f, "base_hf", "base");
-    int from[64], rows = f.layers[1].wk.rows, block = rows / f.config.n_heads;
+    int from[64], rows = f.layers[1].attn.wk.rows, block = rows / f.config.n_heads;
     for (int r = 0; r < rows; r++) {
         int h = r / block, i = r % block;
         from[r] = h * block + (i % 2) * block / 2 + i / 2;
     }
-    f.layers[1].wk = rows_moved(&f, &f.layers[1].wk, from);
+    f.layers[1].attn.wk = rows_moved(&f, &f.layers[1].attn.wk, from);
     CHECK(&f, "layers.1.k", "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8");
     fixture_close(&f);
 }
@@ -172,11 +172,11 @@ static void heads_mapped_wrongly(void **state) {
     Fixture f;
     fixture_open(&f, "base_hf", "base");
     int from[64], d = f.config.head_dim;
-    for (int r = 0; r < f.layers[0].wq.rows; r++) { /* heads 0 2 1 3: as if groups were interleaved */
+    for (int r = 0; r < f.layers[0].attn.wq.rows; r++) { /* heads 0 2 1 3: as if groups were interleaved */
         static const int order[4] = {0, 2, 1, 3};
         from[r] = order[r / d] * d + r % d;
     }
-    f.layers[0].wq = rows_moved(&f, &f.layers[0].wq, from);
+    f.layers[0].attn.wq = rows_moved(&f, &f.layers[0].attn.wq, from);
     CHECK(&f, "layers.0.q", "GQA mapping: the heads of wq are in another order: head 1 here is the reference's head 2");
     fixture_close(&f);
 }
@@ -204,7 +204,7 @@ static void interleave_groups(Fixture *f, Trace *ours) {
             }
         }
         for (int r = 0; r < c->dim; r++) {
-            mat_dequantize_row(row, &f->layers[0].wo, r);
+            mat_dequantize_row(row, &f->layers[0].attn.wo, r);
             double x = 0;
             for (int i = 0; i < q_dim; i++) x += (double)row[i] * (double)heads[i];
             out[t * c->dim + r] = (float)x;
@@ -282,16 +282,16 @@ static void weights_and_biases(void **state) {
     (void)state;
     Fixture f;
     fixture_open(&f, "biases_hf", "biases");
-    f.layers[0].bq = NULL;
+    f.layers[0].attn.bq = NULL;
     CHECK(&f, "layers.0.q", "bias of wq");
     fixture_close(&f);
     fixture_open(&f, "base_hf", "base");
-    Mat gate = f.layers[0].w_gate;
-    f.layers[0].w_gate = f.layers[0].w_up;
-    f.layers[0].w_up = gate;
+    Mat gate = f.layers[0].ffn.w_gate;
+    f.layers[0].ffn.w_gate = f.layers[0].ffn.w_up;
+    f.layers[0].ffn.w_up = gate;
     CHECK(&f, "layers.0.ffn_out", "w_gate and w_up are exchanged");
-    f.layers[0].w_up = f.layers[0].w_gate;
-    f.layers[0].w_gate = gate;
+    f.layers[0].ffn.w_up = f.layers[0].ffn.w_gate;
+    f.layers[0].ffn.w_gate = gate;
     f.weights.lm_head = f.weights.tok_emb;
     CHECK(&f, "logits", "lm_head");
     fixture_close(&f);
@@ -334,7 +334,7 @@ static void a_square_matrix_not_transposed(void **state) {
     (void)state;
     Fixture f;
     fixture_open(&f, "gpt2_hf", "../gpt2.ref");
-    Mat *wo = &f.layers[1].wo, right = *wo;
+    Mat *wo = &f.layers[1].attn.wo, right = *wo;
     size_t n = (size_t)wo->rows;
     float *data = keep(&f, n * n), row[64];
     for (size_t r = 0; r < n; r++) {

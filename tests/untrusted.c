@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "checkpoint/checkpoint.h"
-#include "gen/chat.h"
-#include "gen/jinja.h"
+#include "chat/chat.h"
+#include "chat/jinja.h"
 #include "io/file.h"
 
 #define MUST(what)                                                          \

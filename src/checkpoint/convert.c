@@ -57,19 +57,19 @@ static Mat source_mat(const Writer *w, Field f, int layer) {
     case FIELD_LM_HEAD:
         return w->config.tied ? (Mat){0} : g->lm_head;
     case FIELD_WQ:
-        return l->wq;
+        return l->attn.wq;
     case FIELD_WK:
-        return l->wk;
+        return l->attn.wk;
     case FIELD_WV:
-        return l->wv;
+        return l->attn.wv;
     case FIELD_WO:
-        return l->wo;
+        return l->attn.wo;
     case FIELD_W_GATE:
-        return l->w_gate;
+        return l->ffn.w_gate;
     case FIELD_W_UP:
-        return l->w_up;
+        return l->ffn.w_up;
     case FIELD_W_DOWN:
-        return l->w_down;
+        return l->ffn.w_down;
     case FIELD_FINAL_NORM:
         v = g->final_norm;
         break;
@@ -89,25 +89,25 @@ static Mat source_mat(const Writer *w, Field f, int layer) {
         v = l->ffn_norm_bias;
         break;
     case FIELD_BQ:
-        v = l->bq;
+        v = l->attn.bq;
         break;
     case FIELD_BK:
-        v = l->bk;
+        v = l->attn.bk;
         break;
     case FIELD_BV:
-        v = l->bv;
+        v = l->attn.bv;
         break;
     case FIELD_BO:
-        v = l->bo;
+        v = l->attn.bo;
         break;
     case FIELD_B_GATE:
-        v = l->b_gate;
+        v = l->ffn.b_gate;
         break;
     case FIELD_B_UP:
-        v = l->b_up;
+        v = l->ffn.b_up;
         break;
     case FIELD_B_DOWN:
-        v = l->b_down;
+        v = l->ffn.b_down;
         break;
     case FIELD_COUNT:
         break;
@@ -510,7 +510,7 @@ static int write_bin(Writer *w) {
     if (c->head_dim * c->n_heads != c->dim || r->rotary_dim != c->head_dim)
         return fail(w->e, "%s: head_dim: expected dim / n_heads = %d for .bin, found %d", path,
                     c->dim / c->n_heads, c->head_dim);
-    if (w->weights->layers[0].bq || w->weights->layers[0].b_up)
+    if (w->weights->layers[0].attn.bq || w->weights->layers[0].ffn.b_up)
         return fail(w->e, "%s: biases: expected none for .bin, found some", path);
     if (w->type > DTYPE_F32 && w->type != DTYPE_Q8_0)
         return fail(w->e, "--type: expected f32 or q8_0 for .bin, found %s",
@@ -632,7 +632,7 @@ static int write_config(Writer *w) {
             " \"vocab_size\": %d,\n \"max_position_embeddings\": %d,\n \"rms_norm_eps\": %.9g,\n",
             c->vocab_size, n_ctx, (double)c->norm_eps);
     fprintf(f, " \"tie_word_embeddings\": %s,\n \"attention_bias\": %s,\n \"mlp_bias\": %s,\n",
-            c->tied ? "true" : "false", l->bq ? "true" : "false", l->b_up ? "true" : "false");
+            c->tied ? "true" : "false", l->attn.bq ? "true" : "false", l->ffn.b_up ? "true" : "false");
     if (w->ck->bos >= 0) fprintf(f, " \"bos_token_id\": %d,\n", w->ck->bos);
     if (w->ck->n_eos) fprintf(f, " \"eos_token_id\": %d,\n", w->ck->eos[0]);
     fprintf(f, " \"rope_theta\": %.17g", c->pos == POS_ROPE ? r->theta : 10000.0);

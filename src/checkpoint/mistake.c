@@ -31,17 +31,17 @@ static int pairs_row(int r, int d) { return r / d * d + r % d % (d / 2) * 2 + r 
 
 /* A converter that reorders q as n_heads heads, and k as n_heads too: right for multi-head attention only. */
 static int permute_k(Checkpoint *ck, const Config *c, Layer *l, Error *e) {
-    int rows = l->wk.rows, d = c->head_dim, block = rows / c->n_heads;
-    Mat wk = l->wk;
-    const float *bk = l->bk;
-    float *data = own(ck, &l->wk, e), *bias = bk ? checkpoint_alloc(ck, (size_t)rows, sizeof *bias, e) : NULL;
+    int rows = l->attn.wk.rows, d = c->head_dim, block = rows / c->n_heads;
+    Mat wk = l->attn.wk;
+    const float *bk = l->attn.bk;
+    float *data = own(ck, &l->attn.wk, e), *bias = bk ? checkpoint_alloc(ck, (size_t)rows, sizeof *bias, e) : NULL;
     if (!data || (bk && !bias)) return -1;
     for (int r = 0; r < rows; r++) {
         int from = c->rope.pairing == ROPE_PAIRS ? pairs_row(half_row(r, block), d) : half_row(pairs_row(r, d), block);
         mat_dequantize_row(data + (size_t)r * (size_t)wk.cols, &wk, from);
         if (bk) bias[r] = bk[from];
     }
-    if (bk) l->bk = bias;
+    if (bk) l->attn.bk = bias;
     return 0;
 }
 
@@ -103,8 +103,8 @@ int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_c
     for (Layer *l = w->layers; l < w->layers + c->n_layers; l++) {
         if (mistake == MISTAKE_K_PERMUTED && permute_k(ck, c, l, e)) return -1;
         if (mistake == MISTAKE_CONV1D &&
-            (keep_conv1d(ck, (Mat *[]){&l->wq, &l->wk, &l->wv}, 3, e) || keep_conv1d(ck, (Mat *[]){&l->wo}, 1, e) ||
-             keep_conv1d(ck, (Mat *[]){&l->w_up}, 1, e) || keep_conv1d(ck, (Mat *[]){&l->w_down}, 1, e)))
+            (keep_conv1d(ck, (Mat *[]){&l->attn.wq, &l->attn.wk, &l->attn.wv}, 3, e) || keep_conv1d(ck, (Mat *[]){&l->attn.wo}, 1, e) ||
+             keep_conv1d(ck, (Mat *[]){&l->ffn.w_up}, 1, e) || keep_conv1d(ck, (Mat *[]){&l->ffn.w_down}, 1, e)))
             return -1;
     }
     return 0;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "gen/modes.h"
+#include "gen/signals.h"
 
 enum { DEFAULT_STEPS = 256, LONG_PROMPT = 512 /* tokens, from which on a bar is worth showing */ };
 

@@ -58,5 +58,5 @@ typedef struct {
     int (*run)(const Options *o, FILE *out, Error *e);
 } Mode;
 
-extern const Mode modes[]; /* ends with a NULL name; src/gen/modes.c */
+extern const Mode modes[]; /* ends with a NULL name; src/modes/modes.c */
 const Mode *mode_find(const char *name);

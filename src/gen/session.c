@@ -114,7 +114,7 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
 }
 
 int session_check(const Session *s, Error *e) {
-    const KvCache *cache = &s->state.cache;
+    const KvCache *cache = &s->state.attn.cache;
     if (kv_cache_overflowed(cache))
         return fail(e, "%s: KV cache: expected keys and values up to %g, the most that %s holds, found a larger one (give --kv-type f32)",
                     s->checkpoint.path, kv_largest(cache->type), cache->type == KV_F16 ? "f16" : "q8_0");

@@ -3,7 +3,7 @@
 #pragma once
 #include "checkpoint/checkpoint.h"
 #include "gen/options.h"
-#include "gen/tripwire.h"
+#include "verify/tripwire.h"
 #include "model.h"
 #include "tokenizer.h"
 

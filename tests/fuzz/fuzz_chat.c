@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "gen/chat.h"
-#include "gen/jinja.h"
+#include "chat/chat.h"
+#include "chat/jinja.h"
 
 const bool prefix_is_refused = false;
 enum { MAX_MESSAGES = 8 };

@@ -4,7 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "fuzz.h"
-#include "gen/verify.h"
+#include "verify/verify.h"
 
 const bool prefix_is_refused = true;
 

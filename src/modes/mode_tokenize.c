@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
 #include "io/text.h"
 

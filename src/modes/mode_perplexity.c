@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
 
 enum { LLAMACPP_CTX = 512 }; /* llama-perplexity's window when none is given */

@@ -22,7 +22,7 @@ enum { MAX_HAS = 7, MAX_LACKS = 4, CHAT_WORD = 64 };
 
 typedef struct {
     const char *name;
-    const char *has[MAX_HAS], *lacks[MAX_LACKS]; /* in the shape of its Jinja text (gen/jinja.h): what it holds,
+    const char *has[MAX_HAS], *lacks[MAX_LACKS]; /* in the shape of its Jinja text (chat/jinja.h): what it holds,
                                                   * each output among it, and what not */
     const char *start;                 /* before all messages */
     const char *before[ROLE_COUNT], *after[ROLE_COUNT]; /* around a message; before NULL: no such role */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
 
 /* Plain words that any model of English predicts far better than chance, if its positions are right. */

@@ -1,9 +1,9 @@
 /* mode_verify - the model against a reference's intermediates; see verify.h. */
 #include <stdlib.h>
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
-#include "gen/verify.h"
+#include "verify/verify.h"
 
 static void print_json(FILE *out, const Verify *v) {
     fprintf(out, "{\"ok\": %s, \"first\": ", v->first_bad < 0 ? "true" : "false");

@@ -1,7 +1,4 @@
-#include "gen/modes.h"
-
-volatile sig_atomic_t interrupted;
-char unfinished[CONVERT_NAME];
+#include "modes/modes.h"
 
 const Mode modes[] = {
     {"generate", "continue a prompt (the default)", mode_generate},

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
 
 enum { READ_BYTES = 256 << 20, GEMM_N = 1024, PASSES = 3, MAX_RUNS = 1000 };
@@ -141,7 +141,7 @@ static Cost cost_of(const Model *m) {
     Cost c = {0};
     for (int i = 0; i < m->config.n_layers; i++) {
         const Layer *l = &m->weights.layers[i];
-        const Mat *all[] = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down};
+        const Mat *all[] = {&l->attn.wq, &l->attn.wk, &l->attn.wv, &l->attn.wo, &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
         for (size_t j = 0; j < sizeof all / sizeof *all; j++) count(&c, all[j], true);
     }
     count(&c, &m->weights.lm_head, false);

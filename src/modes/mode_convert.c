@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
 #include "kernels/quantize.h"
 

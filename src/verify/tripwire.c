@@ -1,4 +1,4 @@
-#include "gen/tripwire.h"
+#include "verify/tripwire.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,18 +46,18 @@ static bool bad_operand(char text[80], const Model *m, const char *step, int lay
         return bad_vector(text, "attn_norm", l->attn_norm, c->dim) || bad_vector(text, "attn_norm_bias", l->attn_norm_bias, c->dim);
     if (strcmp(step, "ffn_norm") == 0)
         return bad_vector(text, "ffn_norm", l->ffn_norm, c->dim) || bad_vector(text, "ffn_norm_bias", l->ffn_norm_bias, c->dim);
-    if (strcmp(step, "q") == 0) return bad_matrix(text, "wq", &l->wq) || bad_vector(text, "bq", l->bq, q_dim);
-    if (strcmp(step, "k") == 0) return bad_matrix(text, "wk", &l->wk) || bad_vector(text, "bk", l->bk, kv_dim);
-    if (strcmp(step, "v") == 0) return bad_matrix(text, "wv", &l->wv) || bad_vector(text, "bv", l->bv, kv_dim);
-    if (strcmp(step, "attn_out") == 0) return bad_matrix(text, "wo", &l->wo) || bad_vector(text, "bo", l->bo, c->dim);
+    if (strcmp(step, "q") == 0) return bad_matrix(text, "wq", &l->attn.wq) || bad_vector(text, "bq", l->attn.bq, q_dim);
+    if (strcmp(step, "k") == 0) return bad_matrix(text, "wk", &l->attn.wk) || bad_vector(text, "bk", l->attn.bk, kv_dim);
+    if (strcmp(step, "v") == 0) return bad_matrix(text, "wv", &l->attn.wv) || bad_vector(text, "bv", l->attn.bv, kv_dim);
+    if (strcmp(step, "attn_out") == 0) return bad_matrix(text, "wo", &l->attn.wo) || bad_vector(text, "bo", l->attn.bo, c->dim);
     if (strcmp(step, "ffn_out") == 0)
-        return bad_matrix(text, "w_gate", &l->w_gate) || bad_matrix(text, "w_up", &l->w_up) || bad_matrix(text, "w_down", &l->w_down) ||
-               bad_vector(text, "b_gate", l->b_gate, c->hidden_dim) || bad_vector(text, "b_up", l->b_up, c->hidden_dim) ||
-               bad_vector(text, "b_down", l->b_down, c->dim);
+        return bad_matrix(text, "w_gate", &l->ffn.w_gate) || bad_matrix(text, "w_up", &l->ffn.w_up) || bad_matrix(text, "w_down", &l->ffn.w_down) ||
+               bad_vector(text, "b_gate", l->ffn.b_gate, c->hidden_dim) || bad_vector(text, "b_up", l->ffn.b_up, c->hidden_dim) ||
+               bad_vector(text, "b_down", l->ffn.b_down, c->dim);
     return false;
 }
 
-static void watch(void *arg, const char *name, int layer, const float *x, int rows, int cols, size_t stride, int pos) {
+static void trip(void *arg, const char *name, int layer, const float *x, int rows, int cols, size_t stride, int pos) {
     Tripwire *t = arg;
     if (t->found.text[0]) return;
     for (int r = 0; r < rows; r++) {
@@ -76,7 +76,7 @@ static void watch(void *arg, const char *name, int layer, const float *x, int ro
 
 void tripwire_set(Tripwire *t, State *s, const Model *m, const char *path) {
     *t = (Tripwire){.model = m, .path = path};
-    s->tap = watch;
+    s->tap = trip;
     s->tap_arg = t;
 }
 

@@ -1,4 +1,4 @@
-#include "gen/jinja.h"
+#include "chat/jinja.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "gen/verify.h"
+#include "verify/verify.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -452,10 +452,10 @@ static bool explain_projection(Case *c, int layer, Step step) {
             constant = fabs(d - d0) <= 5e-4 * largest(ref, size);
         }
     if (constant && n > 1) return say(c, "bias of %s: the difference is one and the same vector at every position: a bias is missing or not the reference's", matrix);
-    const float *in = of(c->ref, layer, STEP_ATTN_NORM), *bias = step == STEP_Q ? l->bq : step == STEP_K ? l->bk : l->bv;
+    const float *in = of(c->ref, layer, STEP_ATTN_NORM), *bias = step == STEP_Q ? l->attn.bq : step == STEP_K ? l->attn.bk : l->attn.bv;
     if (!in) return say(c, "%s: other weights", matrix);
-    Mat all = bytes_transposed(c, (const Mat *[]){&l->wq, &l->wk, &l->wv}, 3);
-    int first_row = step == STEP_Q ? 0 : step == STEP_K ? l->wq.rows : l->wq.rows + l->wk.rows;
+    Mat all = bytes_transposed(c, (const Mat *[]){&l->attn.wq, &l->attn.wk, &l->attn.wv}, 3);
+    int first_row = step == STEP_Q ? 0 : step == STEP_K ? l->attn.wq.rows : l->attn.wq.rows + l->attn.wk.rows;
     const Mat part = mat_rows(&all, first_row, cols);
     if (all.data) multiply(c, c->scratch, &part, bias, in, n);
     bool fitting = all.data && fits(c->scratch, ref, size);
@@ -587,7 +587,7 @@ typedef struct {
 } Attempt;
 
 /* Attention in double from the reference's q_rot, k_rot, v, up to and including wo. */
-static void attend(Case *c, int layer, const Attempt *a, const Mat *wo, float *out) {
+static void attend_by(Case *c, int layer, const Attempt *a, const Mat *wo, float *out) {
     const Config *k = &c->m->config;
     const Layer *l = &c->m->weights.layers[layer];
     int n = c->ref->n, d = k->head_dim, q_dim = k->n_heads * d, kv_dim = k->n_kv_heads * d;
@@ -614,7 +614,7 @@ static void attend(Case *c, int layer, const Attempt *a, const Mat *wo, float *o
             }
         }
     }
-    if (heads) multiply(c, out, wo, l->bo, heads, n);
+    if (heads) multiply(c, out, wo, l->attn.bo, heads, n);
     free(heads);
     free(p);
 }
@@ -642,16 +642,16 @@ static bool explain_attention(Case *c, int layer) {
         {false, true, 1 / sqrt((double)k->dim / k->n_heads), key, v, "score scale: the scores are divided by sqrt(dim / n_heads), head_dim differs from it"},
         {false, true, usual * usual, key, v, "score scale: the scores are divided by head_dim, not by its square root"},
     };
-    const Mat *wo = &c->m->weights.layers[layer].wo;
-    attend(c, layer, &right, wo, x);
+    const Mat *wo = &c->m->weights.layers[layer].attn.wo;
+    attend_by(c, layer, &right, wo, x);
     bool reference_is_usual = fits(x, ref, n), said = false;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong && !said; i++) {
-        attend(c, layer, &wrong[i], wo, x);
+        attend_by(c, layer, &wrong[i], wo, x);
         said = fits(x, reference_is_usual ? ours : ref, n) && say(c, "%s: %s", reference_is_usual ? "here" : "in the reference", wrong[i].what);
     }
     Mat other = bytes_transposed(c, &wo, 1);
     if (other.data && !said && !reference_is_usual) {
-        attend(c, layer, &right, &other, x);
+        attend_by(c, layer, &right, &other, x);
         said = fits(x, ref, n) && say(c, NOT_TRANSPOSED, "wo");
     }
     free((void *)(uintptr_t)other.data);
@@ -671,12 +671,12 @@ static bool explain_ffn(Case *c, int layer) {
     bool said = false;
     c->no_memory |= !gate || !up || !h;
     for (int which = 0; gate && up && h && which < 3 && !said; which++) {
-        multiply(c, gate, which == 1 ? &l->w_up : &l->w_gate, NULL, in, c->ref->n);
-        multiply(c, up, which == 1 ? &l->w_gate : &l->w_up, NULL, in, c->ref->n);
+        multiply(c, gate, which == 1 ? &l->ffn.w_up : &l->ffn.w_gate, NULL, in, c->ref->n);
+        multiply(c, up, which == 1 ? &l->ffn.w_gate : &l->ffn.w_up, NULL, in, c->ref->n);
         memcpy(h, gate, hidden * sizeof *h);
         if (which == 2) gelu(h, hidden);
         for (size_t i = 0; i < hidden; i++) up[i] *= which == 2 ? h[i] : (float)((double)gate[i] / (1 + exp(-(double)gate[i])));
-        multiply(c, c->scratch, &l->w_down, NULL, up, c->ref->n);
+        multiply(c, c->scratch, &l->ffn.w_down, NULL, up, c->ref->n);
         if (!fits(c->scratch, ref, n)) continue;
         said = which == 0   ? say(c, "FFN: the weights here, given the reference's input, make its output; this run did not")
                : which == 1 ? say(c, "FFN: w_gate and w_up are exchanged")

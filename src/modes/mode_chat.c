@@ -6,10 +6,10 @@
 
 #include <editline/readline.h>
 
-#include "gen/chat.h"
+#include "chat/chat.h"
 #include "gen/generate.h"
-#include "gen/jinja.h"
-#include "gen/modes.h"
+#include "chat/jinja.h"
+#include "modes/modes.h"
 
 /* The next user message without its newline, malloc'ed; NULL at the end of the input and after Ctrl-C. */
 static int read_message(char **line, bool terminal, Error *e) {

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
 
 static const char *const scaling_name[] = {"none", "linear", "dynamic", "yarn", "llama3", "longrope"};

@@ -1,4 +1,4 @@
-#include "gen/chat.h"
+#include "chat/chat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define EOS   "\2"
 #define TODAY "\3"
 
-/* Parts of rows that are alike: what stands in the shape of the template's text (gen/jinja.h), and what it writes. */
+/* Parts of rows that are alike: what stands in the shape of the template's text (chat/jinja.h), and what it writes. */
 #define LLAMA3_HAS     "'<|start_header_id|>'+message.role+'<|end_header_id|>\n\n'+message.content|trim+'<|eot_id|>'"
 #define LLAMA3(role)   "<|start_header_id|>" role "<|end_header_id|>\n\n"
 #define LLAMA3_REPLY   "{{'" LLAMA3("assistant") "'}}"

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
 
 static void print_row(FILE *out, const float *logits, int n) {

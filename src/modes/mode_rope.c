@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "gen/modes.h"
+#include "modes/modes.h"
 #include "gen/session.h"
 
 static const char *const rule_name[] = {"none", "linear", "dynamic", "yarn", "llama3", "longrope"};

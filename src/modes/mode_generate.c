@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "gen/generate.h"
-#include "gen/modes.h"
+#include "modes/modes.h"
 
 /* The prompt as it was given; ids have no text of their own and are decoded. */
 static void echo_prompt(const Options *o, const Session *s, const int *ids, int n, FILE *out, const char *text,

@@ -1,0 +1,166 @@
+#include "kv_cache.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/quant.h"
+
+static size_t kv_row_bytes(KvType type, size_t n) {
+    static const DType dtype[] = {
+        [KV_F32] = DTYPE_F32, [KV_F16] = DTYPE_F16, [KV_Q8_0] = DTYPE_Q8_0};
+    return dtype_row_bytes(dtype[type], n);
+}
+
+size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_dim) {
+    return 2 * (size_t)n_layers * (size_t)n_kv_heads * kv_row_bytes(type, (size_t)head_dim);
+}
+
+static size_t padded_ctx(const KvCache *c) {
+    return ((size_t)c->n_ctx + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK;
+}
+
+void kv_cache_take(KvCache *c, Arena *a) {
+    c->kernels = kernels_best();
+    c->row_bytes = kv_row_bytes(c->type, (size_t)c->head_dim);
+    size_t rows;
+    if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, padded_ctx(c)))
+        a->overflow = true;
+    c->k = arena_take(a, rows, c->row_bytes);
+    c->v = arena_take(a, rows, c->row_bytes);
+}
+
+/* Bytes from the start of v to a position's row; for the first position of a block, from the start of k too. */
+static size_t kv_at(const KvCache *c, int layer, int head, int pos) {
+    size_t row = ((size_t)layer * (size_t)c->n_kv_heads + (size_t)head) * padded_ctx(c);
+    return (row + (size_t)pos) * c->row_bytes;
+}
+
+enum { Q8_GROUP_BYTES = KV_BLOCK * sizeof(BlockQ8_0) }; /* 32 features of a block of keys in q8_0 */
+
+double kv_largest(KvType type) { return type == KV_F32 ? (double)FLT_MAX : type == KV_F16 ? 65504 : 127 * 65504.0; }
+
+bool kv_cache_overflowed(const KvCache *c) { return __atomic_load_n(&c->overflow, __ATOMIC_RELAXED); }
+
+/* A NaN or an infinity is not the cache's fault, and shows in the logits. */
+static void note_overflow(KvCache *c, const float *x) {
+    float max = 0;
+#pragma omp simd reduction(max : max)
+    for (int i = 0; i < c->head_dim; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+    if ((double)max > kv_largest(c->type) && max < INFINITY) __atomic_store_n(&c->overflow, true, __ATOMIC_RELAXED);
+}
+
+/* 32 values in q8_0; returns their scale. */
+static float quantize_block(const KvCache *c, int8_t q[QK], const float *x) {
+    float scale, unused;
+    int16_t sum[1][2];
+    c->kernels->quantize(q, &scale, sum, &unused, 1, x, 1);
+    return scale;
+}
+
+void kv_cache_write_key(KvCache *c, int layer, int head, int pos, const float *k) {
+    int d = c->head_dim, lane = pos % KV_BLOCK;
+    unsigned char *key = c->k + kv_at(c, layer, head, pos - lane);
+    if (c->type != KV_F32) note_overflow(c, k);
+    if (c->type == KV_F32) {
+        float *column = (float *)(void *)key + lane;
+        for (int i = 0; i < d; i++) column[i * KV_BLOCK] = k[i];
+    } else if (c->type == KV_F16) {
+        uint16_t *column = (uint16_t *)(void *)key + lane, half[32];
+        for (int i = 0; i < d; i += 32) {
+            int n = d - i < 32 ? d - i : 32;
+            c->kernels->to_f16(half, k + i, (size_t)n);
+            for (int j = 0; j < n; j++) column[(i + j) * KV_BLOCK] = half[j];
+        }
+    } else {
+        for (int i = 0; i < d; i += QK, key += Q8_GROUP_BYTES) {
+            int8_t q[QK];
+            ((uint16_t *)(void *)key)[lane] = f32_to_f16(quantize_block(c, q, k + i));
+            for (int j = 0; j < QK; j++) ((int8_t *)key)[(2 + j) * KV_BLOCK + lane] = q[j];
+        }
+    }
+}
+
+void kv_cache_write_value(KvCache *c, int layer, int head, int pos, const float *v) {
+    size_t d = (size_t)c->head_dim;
+    unsigned char *value = c->v + kv_at(c, layer, head, pos);
+    if (c->type != KV_F32) note_overflow(c, v);
+    if (c->type == KV_F32) memcpy(value, v, d * sizeof *v);
+    else if (c->type == KV_F16) c->kernels->to_f16((uint16_t *)(void *)value, v, d);
+    else
+        for (size_t i = 0; i < d; i += QK) {
+            BlockQ8_0 *block = (BlockQ8_0 *)(void *)value + i / QK;
+            block->d = f32_to_f16(quantize_block(c, block->q, v + i));
+        }
+}
+
+/* n halves to f32; on the way the lines of the block that will be read next are asked for, which lies `next` bytes behind. */
+static void halves_to_floats(const KvCache *c, float *out, const unsigned char *in, size_t n, size_t next) {
+    enum { SLICE = 256 };
+    for (size_t i = 0; i < n; i += SLICE) {
+        size_t m = n - i < SLICE ? n - i : SLICE;
+        for (size_t j = 0; j < 2 * m; j += 64) __builtin_prefetch(in + next + 2 * i + j, 0, 2);
+        c->kernels->from_f16(out + i, (const uint16_t *)(const void *)in + i, m);
+    }
+}
+
+/* A block of keys as f32 [head_dim, KV_BLOCK], where it lies or unpacked into room. */
+const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos) {
+    const unsigned char *in = c->k + kv_at(c, layer, head, pos);
+    size_t d = (size_t)c->head_dim;
+    if (c->type == KV_F32) return (const float *)(const void *)in;
+    if (c->type == KV_F16) {
+        halves_to_floats(c, room, in, d * KV_BLOCK, KV_BLOCK * c->row_bytes);
+        return room;
+    }
+    for (size_t i = 0; i < d; i += QK, in += Q8_GROUP_BYTES) {
+        float scale[KV_BLOCK];
+        c->kernels->from_f16(scale, (const uint16_t *)(const void *)in, KV_BLOCK);
+        const int8_t *q = (const int8_t *)in + 2 * KV_BLOCK;
+        for (size_t j = 0; j < QK * KV_BLOCK; j++)
+            room[i * KV_BLOCK + j] = scale[j % KV_BLOCK] * (float)q[j];
+    }
+    return room;
+}
+
+/* n values from a position on as f32 [n, stride]; stride >= head_dim. */
+const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, int head, int pos, int n) {
+    const unsigned char *in = c->v + kv_at(c, layer, head, pos);
+    size_t d = (size_t)c->head_dim;
+    if (c->type == KV_F32 && stride == d) return (const float *)(const void *)in;
+    if (c->type == KV_F16 && stride == d) {
+        halves_to_floats(c, room, in, d * (size_t)n, KV_BLOCK * c->row_bytes);
+        return room;
+    }
+    for (int p = 0; p < n; p++, in += c->row_bytes) {
+        float *out = room + (size_t)p * stride;
+        const BlockQ8_0 *block = (const BlockQ8_0 *)(const void *)in;
+        if (c->type == KV_F32) memcpy(out, in, d * sizeof *out);
+        else if (c->type == KV_F16) c->kernels->from_f16(out, (const uint16_t *)(const void *)in, d);
+        else
+            for (size_t b = 0; b < d / QK; b++) {
+                float scale = f16_to_f32(block[b].d);
+                for (size_t i = 0; i < QK; i++) out[b * QK + i] = scale * (float)block[b].q[i];
+            }
+    }
+    return room;
+}
+
+void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos) {
+    int lane = pos % KV_BLOCK;
+    const unsigned char *block = c->k + kv_at(c, layer, head, pos - lane);
+    for (int i = 0; i < c->head_dim; i++) {
+        int at = i * KV_BLOCK + lane;
+        const unsigned char *group = block + i / QK * Q8_GROUP_BYTES;
+        if (c->type == KV_F32) out[i] = ((const float *)(const void *)block)[at];
+        else if (c->type == KV_F16) out[i] = f16_to_f32(((const uint16_t *)(const void *)block)[at]);
+        else
+            out[i] = f16_to_f32(((const uint16_t *)(const void *)group)[lane]) *
+                     (float)((const int8_t *)group)[(2 + i % QK) * KV_BLOCK + lane];
+    }
+}
+
+void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos) {
+    const float *value = kv_values(out, (size_t)c->head_dim, c, layer, head, pos, 1);
+    if (value != out) memcpy(out, value, (size_t)c->head_dim * sizeof *out);
+}

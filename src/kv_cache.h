@@ -1,0 +1,46 @@
+/* kv_cache - keys and values of every layer and position, in f32, f16 or q8_0. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "kernels/kernels.h"
+
+typedef enum { KV_F32, KV_F16, KV_Q8_0 } KvType;
+
+/* KvCache - keys (already rotated) and values of every layer and position.
+ * Values lie as they are read, one position after the other: [n_layers, n_kv_heads, n_ctx, head_dim]. Keys lie
+ * transposed in blocks of KV_BLOCK positions, [n_layers, n_kv_heads, n_ctx / KV_BLOCK, head_dim, KV_BLOCK], so that a
+ * vector holds one feature of many positions and a score is a sum without horizontal adds. For q8_0 a block is
+ * [head_dim / 32] times { f16 scale[KV_BLOCK], int8 [32, KV_BLOCK] }. n_ctx is rounded up to whole blocks. */
+typedef struct {
+    KvType type;
+    int n_layers, n_ctx, n_kv_heads, head_dim;
+    size_t row_bytes;    /* one token, one layer, one head, keys or values */
+    unsigned char *k, *v;
+    const Kernels *kernels; /* set by kv_cache_take */
+    bool overflow;       /* a finite key or value was larger than the type holds; never taken back */
+    bool exact;          /* do not split the cache over threads: the same bits for any number of them */
+} KvCache;
+
+/* kv_cache_take - lays the cache out in the arena (counting pass allowed). */
+void kv_cache_take(KvCache *c, Arena *a);
+size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_dim);
+
+/* kv_cache_write_key, _value - stores k or v [head_dim] of one KV head at one position of a layer. */
+void kv_cache_write_key(KvCache *c, int layer, int head, int pos, const float *k);
+void kv_cache_write_value(KvCache *c, int layer, int head, int pos, const float *v);
+
+/* kv_cache_overflowed - was a finite key or value too large for the type? What attention made of it is wrong then.
+ * kv_largest - the largest that the type holds. */
+bool kv_cache_overflowed(const KvCache *c);
+double kv_largest(KvType type);
+
+/* kv_cache_key, kv_cache_value - one position's [head_dim] values back as f32 (tests, verify). */
+void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);
+void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
+
+/* kv_keys - a block of keys as f32 [head_dim, KV_BLOCK], where it lies or unpacked into room. kv_values - n values from a
+ * position on as f32 [n, stride]; stride >= head_dim. */
+const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos);
+const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, int head, int pos, int n);
