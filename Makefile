@@ -92,7 +92,7 @@ $(B)/tests/libfuzzer_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/untrusted.o $(B)/lib
 	$(CXX) $(LDFLAGS) $(opt_$(CONFIG)) -fsanitize=fuzzer $(MEMORY) -o $@ $^ $(LDLIBS)
 
 # The other ways of checking; `make check-all` runs them all.
-.PHONY: aarch64 tidy cppcheck valgrind check-all
+.PHONY: aarch64 tidy cppcheck valgrind check-all format format-check
 aarch64:
 	@bash scripts/aarch64.sh
 	@$(MAKE) --no-print-directory CONFIG=aarch64 test
@@ -102,6 +102,11 @@ tidy:
 cppcheck:
 	@cppcheck -q --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 -I. -Isrc \
 	    --suppressions-list=.cppcheck-suppressions -j $(shell nproc) ./*.c src
+FORMAT = git ls-files '*.c' '*.h' '*.cc' | xargs clang-format-14
+format:
+	@$(FORMAT) -i
+format-check:
+	@$(FORMAT) --dry-run -Werror
 valgrind: run
 	@sh scripts/valgrind.sh build/release/run
 check-all:
@@ -172,6 +177,7 @@ help:
 	@echo 'make check-all    every check there is, each with a time limit, and a table of them'
 	@echo 'make valgrind     every mode under memcheck; make tidy, make cppcheck: static checks'
 	@echo 'make aarch64      build for ARM and test under an emulator'
+	@echo 'make format       clang-format every C file; make format-check: only look'
 	@echo 'make coverage     lines of the readers that the tests run'
 	@echo 'make demo         generate text'
 	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'

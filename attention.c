@@ -25,9 +25,9 @@ void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads) {
 /* One head of q, k or v. They come in the order of the KV heads, each after the query heads that share it, so that the
  * first KV head can be attended to while the last is still computed. */
 typedef struct {
-    unsigned kind;        /* ROTATE_Q, ROTATE_K, ROTATE_V */
+    unsigned kind; /* ROTATE_Q, ROTATE_K, ROTATE_V */
     int head, of, kv_head;
-    float *x;             /* row r of this head is at x + r * of * head_dim */
+    float *x; /* row r of this head is at x + r * of * head_dim */
     const Mat *w;
     const float *bias;
 } Head;
@@ -76,7 +76,8 @@ void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *
         if (s->rope.rotary_dim) watch(p, "k_rot", s->k, kv_dim);
     }
     Rows heads = rows_open(&s->heads, p);
-    attend(p, &heads, s->q, s->n_heads, &s->cache, s->ready, (unsigned)((p->layer + 1) * heads_of_group(s)), s->scratch);
+    attend(p, &heads, s->q, s->n_heads, &s->cache, s->ready, (unsigned)((p->layer + 1) * heads_of_group(s)),
+           s->scratch);
     team_barrier(p->t);
     if (d % QK) rows_quantize_all(p, &heads);
     add_product(p, x, &w->wo, w->bo, &heads, "attn_out");
@@ -85,10 +86,10 @@ void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *
 /* ---- softmax(q k^T / sqrt(d)) v ---------------------------------------------------------------- */
 
 enum {
-    ROWS = 32,             /* query rows of a task */
-    CHUNK = 4 * KV_BLOCK,  /* positions between two steps of the online softmax */
-    SPLIT = 256,           /* a part of the cache has at least so many positions */
-    PAD = 32               /* a sum's row holds whole tiles: a multiple of every tile_cols */
+    ROWS = 32,            /* query rows of a task */
+    CHUNK = 4 * KV_BLOCK, /* positions between two steps of the online softmax */
+    SPLIT = 256,          /* a part of the cache has at least so many positions */
+    PAD = 32              /* a sum's row holds whole tiles: a multiple of every tile_cols */
 };
 static const float LOWEST = -3e38f; /* a score of nothing: e^LOWEST is 0 */
 
@@ -137,7 +138,8 @@ static void chunk_scores(Work *w, const KvCache *c, const Pass *pass, const Task
     int d = c->head_dim;
     for (int b = 0; b < blocks; b++) {
         const float *keys = kv_keys(w->keys, c, pass->layer, t->head, p + b * KV_BLOCK);
-        matmul_f32(c->kernels, w->score + b * KV_BLOCK, CHUNK, w->q, (size_t)d, t->n, keys, KV_BLOCK, KV_BLOCK, d, false);
+        matmul_f32(c->kernels, w->score + b * KV_BLOCK, CHUNK, w->q, (size_t)d, t->n, keys, KV_BLOCK, KV_BLOCK, d,
+                   false);
     }
 }
 
@@ -152,7 +154,8 @@ static void chunk_values(Work *w, const KvCache *c, const Pass *pass, const Task
 }
 
 /* The task over the positions [from, to). Leaves sum, max and total in w. */
-static void attend_task(Work *w, const Pass *pass, const float *q, int n_heads, const KvCache *c, const Task *t, int from, int to) {
+static void attend_task(Work *w, const Pass *pass, const float *q, int n_heads, const KvCache *c, const Task *t,
+                        int from, int to) {
     int d = c->head_dim;
     size_t stride = sum_stride((size_t)d);
     float scale = 1 / sqrtf((float)d);
@@ -171,7 +174,9 @@ static void attend_task(Work *w, const Pass *pass, const float *q, int n_heads, 
             int valid = pass->pos + token_of(t, i) + 1 - p;
             valid = valid < 0 ? 0 : valid < chunk ? valid : chunk;
             float keep = 1, *sum = w->sum + (size_t)i * stride;
-            if (valid) keep = c->kernels->softmax_step(w->score + i * CHUNK, valid, blocks * KV_BLOCK, &w->max[i], &w->total[i]);
+            if (valid)
+                keep =
+                    c->kernels->softmax_step(w->score + i * CHUNK, valid, blocks * KV_BLOCK, &w->max[i], &w->total[i]);
             else memset(w->score + i * CHUNK, 0, CHUNK * sizeof *w->score);
             for (size_t j = 0; j < stride && keep != 1; j++) sum[j] *= keep;
         }
@@ -183,13 +188,15 @@ static void await_group(const Pass *p, Tally *ready, unsigned wanted, int kv_hea
     if (ready) team_await(p->t, &ready[kv_head], wanted);
 }
 
-/* One token over a long cache: tasks are also cut into `parts` of the cache, whose results are merged after a barrier. */
-static void attend_in_parts(const Pass *p, const Rows *out, const float *q, int n_heads, const KvCache *cache, Tally *ready,
-                            unsigned wanted, void *scratch, int parts) {
+/* One token over a long cache: tasks are also cut into `parts` of the cache, whose results are merged after a barrier.
+ */
+static void attend_in_parts(const Pass *p, const Rows *out, const float *q, int n_heads, const KvCache *cache,
+                            Tally *ready, unsigned wanted, void *scratch, int parts) {
     int d = cache->head_dim, kv_heads = cache->n_kv_heads, group = n_heads / kv_heads, length = p->pos + 1, i;
     size_t stride = sum_stride((size_t)d), next = (size_t)n_heads * (stride + 2);
     Work w = work_at(scratch, p->t->id, (size_t)d);
-    float *partial = (float *)scratch + (size_t)team_size(p->t->team) * work_floats((size_t)d); /* [parts, n_heads, stride + 2] */
+    float *partial =
+        (float *)scratch + (size_t)team_size(p->t->team) * work_floats((size_t)d); /* [parts, n_heads, stride + 2] */
     int each = (length / parts + CHUNK - 1) / CHUNK * CHUNK;
     while (team_next(p->t, kv_heads * parts, &i)) {
         Task task = {i / parts, group, 0, group};
@@ -219,8 +226,8 @@ static void attend_in_parts(const Pass *p, const Rows *out, const float *q, int 
     }
 }
 
-void attend(const Pass *p, const Rows *out, const float *q, int n_heads, const KvCache *cache, Tally *ready, unsigned wanted,
-            void *scratch) {
+void attend(const Pass *p, const Rows *out, const float *q, int n_heads, const KvCache *cache, Tally *ready,
+            unsigned wanted, void *scratch) {
     int d = cache->head_dim, kv_heads = cache->n_kv_heads, group = n_heads / kv_heads, rows = p->n * group, i;
     int n_threads = team_size(p->t->team); /* not t->n: the sums are the same when one thread does all */
     int length = p->pos + p->n, tiles = (rows + ROWS - 1) / ROWS;

@@ -1,14 +1,15 @@
-/* attention - swap 4: causal attention over a KV cache, multi-head or grouped-query; swap 3, RoPE, is in the middle of it. */
+/* attention - swap 4: causal attention over a KV cache, multi-head or grouped-query; swap 3, RoPE, is in the middle of
+ * it. */
 #pragma once
 #include "kv_cache.h"
 #include "ops.h"
 #include "rope.h"
 
 typedef struct {
-    Mat wq;                             /* [n_heads * head_dim, dim] */
-    Mat wk, wv;                         /* [n_kv_heads * head_dim, dim] */
-    Mat wo;                             /* [dim, n_heads * head_dim] */
-    const float *bq, *bk, *bv, *bo;     /* [rows of wq, wk, wv, wo]; NULL: none */
+    Mat wq;                         /* [n_heads * head_dim, dim] */
+    Mat wk, wv;                     /* [n_kv_heads * head_dim, dim] */
+    Mat wo;                         /* [dim, n_heads * head_dim] */
+    const float *bq, *bk, *bv, *bo; /* [rows of wq, wk, wv, wo]; NULL: none */
 } AttentionWeights;
 
 enum { ROTATE_Q = 1, ROTATE_K = 2, ROTATE_V = 4 };
@@ -17,19 +18,20 @@ typedef struct {
     int n_heads;
     KvCache cache;
     RopeTable rope;
-    unsigned char *rotate; /* [n_layers] which of q, k and v RoPE rotates: ROTATE_Q | ROTATE_K, 0 with learned positions */
-    float *q, *k, *v;      /* [n_batch, heads, head_dim] */
-    RowBuffer heads;       /* [n_batch, n_heads, head_dim] what attention makes of them */
-    Tally *ready;          /* [n_kv_heads] heads of q, k and v of a KV head's group that are ready, in all layers so far */
-    void *scratch;         /* [attention_scratch_bytes] */
+    unsigned char
+        *rotate;      /* [n_layers] which of q, k and v RoPE rotates: ROTATE_Q | ROTATE_K, 0 with learned positions */
+    float *q, *k, *v; /* [n_batch, heads, head_dim] */
+    RowBuffer heads;  /* [n_batch, n_heads, head_dim] what attention makes of them */
+    Tally *ready;     /* [n_kv_heads] heads of q, k and v of a KV head's group that are ready, in all layers so far */
+    void *scratch;    /* [attention_scratch_bytes] */
 } AttentionState;
 
 /* attention_take - lays the memory out; cache.type, n_layers, n_ctx, n_kv_heads, head_dim and n_heads are set. */
 void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads);
 
-/* attention - x[n, dim] += wo softmax(q k^T / sqrt(head_dim)) v, causal, of the normed rows xn; k and v go into the cache.
- * Query head h reads KV head h / (n_heads / n_kv_heads): grouped-query attention, arXiv:2305.13245;
- * n_kv_heads == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. */
+/* attention - x[n, dim] += wo softmax(q k^T / sqrt(head_dim)) v, causal, of the normed rows xn; k and v go into the
+ * cache. Query head h reads KV head h / (n_heads / n_kv_heads): grouped-query attention, arXiv:2305.13245; n_kv_heads
+ * == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. */
 void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s);
 
 /* attend - out[n, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v: the part of it between the matrices.
@@ -37,8 +39,9 @@ void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *
  *   cache  holds positions [0, pos + n) of this layer
  *   ready  [n_kv_heads] or NULL: a KV head may be read when so many pieces (`wanted`) of its group are ready
  * One task is one KV head with up to 32 query rows (tokens x heads of the group): each key and value is loaded once for
- * all of them. Online softmax (arXiv:1805.02867): no [n, n_ctx] score matrix is kept. When a single token looks back over
- * a long cache, its tasks are cut into parts of the cache, whose results are merged after a barrier. No barrier at the end. */
-void attend(const Pass *p, const Rows *out, const float *q, int n_heads, const KvCache *cache, Tally *ready, unsigned wanted,
-            void *scratch);
+ * all of them. Online softmax (arXiv:1805.02867): no [n, n_ctx] score matrix is kept. When a single token looks back
+ * over a long cache, its tasks are cut into parts of the cache, whose results are merged after a barrier. No barrier at
+ * the end. */
+void attend(const Pass *p, const Rows *out, const float *q, int n_heads, const KvCache *cache, Tally *ready,
+            unsigned wanted, void *scratch);
 size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);

@@ -20,7 +20,8 @@ void ffn_take(FfnState *s, Arena *a, int n_batch, int hidden_dim);
 /* ffn - x[n, dim] += w_down (silu(w_gate xn) * w_up xn), or += w_down gelu(w_up xn + b_up) + b_down. */
 void ffn(const Pass *p, float *x, const Rows *xn, FfnKind kind, const FfnWeights *w, const FfnState *s);
 
-/* swiglu - gate[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). Source: Shazeer, arXiv:2002.05202, equation 5. */
+/* swiglu - gate[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). Source: Shazeer, arXiv:2002.05202, equation 5.
+ */
 void swiglu(float *gate, const float *up, size_t n);
 
 /* gelu - x[i] = gelu_tanh(x[i]): GPT-2's activation ("gelu_new"), arXiv:1606.08415. */

@@ -24,10 +24,10 @@ static void embed(const Pass *p, const Model *m, State *s, const int *tokens) {
 static void layer_forward(const Pass *p, const Config *c, const Layer *l, State *s) {
     Rows xn = norm_rows(p, &s->xn, s->x, (Norm){c->norm, c->norm_eps, l->attn_norm, l->attn_norm_bias}); /* swap 1 */
     watch(p, "attn_norm", xn.x, c->dim);
-    attention(p, s->x, &xn, &l->attn, &s->attn);                                                         /* swaps 3, 4 */
-    xn = norm_rows(p, &s->xn, s->x, (Norm){c->norm, c->norm_eps, l->ffn_norm, l->ffn_norm_bias});        /* swap 1 */
+    attention(p, s->x, &xn, &l->attn, &s->attn);                                                  /* swaps 3, 4 */
+    xn = norm_rows(p, &s->xn, s->x, (Norm){c->norm, c->norm_eps, l->ffn_norm, l->ffn_norm_bias}); /* swap 1 */
     watch(p, "ffn_norm", xn.x, c->dim);
-    ffn(p, s->x, &xn, c->ffn, &l->ffn, &s->ffn);                                                         /* swap 2 */
+    ffn(p, s->x, &xn, c->ffn, &l->ffn, &s->ffn); /* swap 2 */
     watch(p, "out", s->x, c->dim);
 }
 
@@ -63,8 +63,15 @@ static void head(const Thread *t, void *arg) {
 }
 
 static Pass pass_of(const Model *m, const State *s, int n, int pos) {
-    return (Pass){.n = n, .pos = pos, .rope_pos = pos, .layer = -1, .int8 = m->int8, .exact = s->options.deterministic,
-                  .spare = s->xn.x, .tap = s->tap, .tap_arg = s->tap_arg};
+    return (Pass){.n = n,
+                  .pos = pos,
+                  .rope_pos = pos,
+                  .layer = -1,
+                  .int8 = m->int8,
+                  .exact = s->options.deterministic,
+                  .spare = s->xn.x,
+                  .tap = s->tap,
+                  .tap_arg = s->tap_arg};
 }
 
 static void run_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
@@ -94,7 +101,8 @@ const float *model_logits(const Model *m, State *s, int row) {
     Run run = {m, s, NULL, row, pass_of(m, s, 1, s->pos + row)};
     team_run(s->team, head, &run);
     if (s->tap)
-        s->tap(s->tap_arg, "logits", -1, s->logits, 1, m->config.vocab_size, (size_t)m->config.vocab_size, s->pos + row);
+        s->tap(s->tap_arg, "logits", -1, s->logits, 1, m->config.vocab_size, (size_t)m->config.vocab_size,
+               s->pos + row);
     return s->logits;
 }
 
@@ -116,7 +124,8 @@ int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int po
 void model_init(Model *m, const Config *config, const Weights *weights) {
     *m = (Model){.config = *config, .weights = *weights, .int8 = mat_is_quantized(&weights->lm_head)};
     for (const Layer *l = weights->layers; l < weights->layers + config->n_layers; l++) {
-        const Mat *all[] = {&l->attn.wq, &l->attn.wk, &l->attn.wv, &l->attn.wo, &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
+        const Mat *all[] = {&l->attn.wq,    &l->attn.wk,  &l->attn.wv,   &l->attn.wo,
+                            &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) m->int8 |= mat_is_quantized(all[i]);
     }
 }
@@ -132,11 +141,15 @@ int model_default_threads(const Model *m) {
 static void state_take(State *s, const Config *c, Arena *a) {
     const StateOptions *o = &s->options;
     s->attn = (AttentionState){.n_heads = c->n_heads,
-                               .cache = {.type = o->kv_type, .n_layers = c->n_layers, .n_ctx = o->n_ctx,
-                                         .n_kv_heads = c->n_kv_heads, .head_dim = c->head_dim, .exact = o->deterministic}};
+                               .cache = {.type = o->kv_type,
+                                         .n_layers = c->n_layers,
+                                         .n_ctx = o->n_ctx,
+                                         .n_kv_heads = c->n_kv_heads,
+                                         .head_dim = c->head_dim,
+                                         .exact = o->deterministic}};
     if (c->pos == POS_ROPE)
-        s->attn.rope = (RopeTable){.n_ctx = o->n_ctx, .head_dim = c->head_dim, .rotary_dim = c->rope.rotary_dim,
-                                   .pairing = c->rope.pairing};
+        s->attn.rope = (RopeTable){
+            .n_ctx = o->n_ctx, .head_dim = c->head_dim, .rotary_dim = c->rope.rotary_dim, .pairing = c->rope.pairing};
     attention_take(&s->attn, a, o->n_batch, o->n_threads);
     ffn_take(&s->ffn, a, o->n_batch, c->hidden_dim);
     s->x = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
@@ -166,8 +179,10 @@ size_t state_bytes(const Model *m, const StateOptions *options) {
 int state_fits(const Model *m, const StateOptions *options, const char *what, Error *e) {
     size_t bytes = state_bytes(m, options), left = memory_available("");
     if (bytes <= left) return 0;
-    return fail(e, "%s: memory: expected %zu MiB for a context of %d, found %zu MiB free (lower it with -c, --batch or --kv-type)",
-                what, (bytes >> 20) + 1, options->n_ctx, left >> 20);
+    return fail(
+        e,
+        "%s: memory: expected %zu MiB for a context of %d, found %zu MiB free (lower it with -c, --batch or --kv-type)",
+        what, (bytes >> 20) + 1, options->n_ctx, left >> 20);
 }
 
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e) {

@@ -27,11 +27,11 @@ typedef enum {
 } Mistake;
 
 typedef struct {
-    int dim;         /* width of the residual stream */
-    int hidden_dim;  /* width of the FFN */
+    int dim;        /* width of the residual stream */
+    int hidden_dim; /* width of the FFN */
     int n_layers;
     int n_heads, n_kv_heads; /* n_heads is a multiple of n_kv_heads */
-    int head_dim;    /* need not be dim / n_heads */
+    int head_dim;            /* need not be dim / n_heads */
     int vocab_size;
     int n_ctx;       /* longest sequence the model was made for */
     NormKind norm;   /* swap 1 */
@@ -48,16 +48,16 @@ typedef struct {
 typedef struct {
     const float *attn_norm, *attn_norm_bias; /* [dim] */
     AttentionWeights attn;
-    const float *ffn_norm, *ffn_norm_bias;   /* [dim] */
+    const float *ffn_norm, *ffn_norm_bias; /* [dim] */
     FfnWeights ffn;
 } Layer;
 
 typedef struct {
-    Mat tok_emb;     /* [vocab_size, dim] */
-    Mat pos_emb;     /* [n_ctx, dim], POS_LEARNED only */
-    Layer *layers;   /* [n_layers] */
+    Mat tok_emb;                               /* [vocab_size, dim] */
+    Mat pos_emb;                               /* [n_ctx, dim], POS_LEARNED only */
+    Layer *layers;                             /* [n_layers] */
     const float *final_norm, *final_norm_bias; /* [dim] */
-    Mat lm_head;     /* [vocab_size, dim]; equals tok_emb when tied */
+    Mat lm_head;                               /* [vocab_size, dim]; equals tok_emb when tied */
 } Weights;
 
 /* Model - immutable, shared by any number of States. */
@@ -68,8 +68,8 @@ typedef struct {
 } Model;
 
 typedef struct {
-    int n_ctx;     /* positions the cache holds */
-    int n_batch;   /* rows of one model_forward at most */
+    int n_ctx;   /* positions the cache holds */
+    int n_batch; /* rows of one model_forward at most */
     int n_threads;
     KvType kv_type;
     bool deterministic; /* same bits for every thread count and every split of the prefill */

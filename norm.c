@@ -3,15 +3,13 @@
 #include <math.h>
 #include <stddef.h>
 
-
 void rmsnorm(float *y, const float *x, const float *weight, int dim, float eps) {
     const Kernels *k = kernels_best();
     double mean_square = (double)k->sum_squares(x, dim) / dim;
     k->scale(y, x, weight, (float)(1.0 / sqrt(mean_square + (double)eps)), dim);
 }
 
-void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim,
-               float eps) {
+void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim, float eps) {
     double mean = 0, variance = 0;
 #pragma omp simd reduction(+ : mean)
     for (int i = 0; i < dim; i++) mean += (double)x[i];
@@ -25,8 +23,7 @@ void layernorm(float *y, const float *x, const float *weight, const float *bias,
     }
 }
 
-void norm(float *y, const float *x, NormKind kind, const float *weight, const float *bias, int dim,
-          float eps) {
+void norm(float *y, const float *x, NormKind kind, const float *weight, const float *bias, int dim, float eps) {
     if (kind == NORM_RMSNORM) rmsnorm(y, x, weight, dim, eps);
     else layernorm(y, x, weight, bias, dim, eps);
 }

@@ -20,12 +20,10 @@ void rope_apply(float *x, int n_tok, int n_heads, int stride, const RopeTable *t
             float *head = x + (long)r * stride + (long)h * t->head_dim;
             if (t->pairing == ROPE_HALF) {
 #pragma omp simd
-                for (int i = 0; i < pairs; i++)
-                    turn(&head[i], &head[i + pairs], cosine[i], sine[i]);
+                for (int i = 0; i < pairs; i++) turn(&head[i], &head[i + pairs], cosine[i], sine[i]);
             } else {
 #pragma omp simd
-                for (int i = 0; i < pairs; i++)
-                    turn(&head[2 * i], &head[2 * i + 1], cosine[i], sine[i]);
+                for (int i = 0; i < pairs; i++) turn(&head[2 * i], &head[2 * i + 1], cosine[i], sine[i]);
             }
         }
     }
@@ -49,8 +47,7 @@ static double llama3_freq(const RopeConfig *c, double freq) {
     double wavelength = 2 * M_PI / freq;
     if (wavelength < c->original_ctx / c->high_freq_factor) return freq;
     if (wavelength > c->original_ctx / c->low_freq_factor) return freq / c->factor;
-    double keep = (c->original_ctx / wavelength - c->low_freq_factor) /
-                  (c->high_freq_factor - c->low_freq_factor);
+    double keep = (c->original_ctx / wavelength - c->low_freq_factor) / (c->high_freq_factor - c->low_freq_factor);
     return (1 - keep) * freq / c->factor + keep * freq;
 }
 
@@ -73,9 +70,7 @@ static double yarn_freq(const RopeConfig *c, int i, double freq) {
     return freq / c->factor * interpolate + freq * (1 - interpolate);
 }
 
-static double yarn_mscale(double factor, double mscale) {
-    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
-}
+static double yarn_mscale(double factor, double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1; }
 
 /* What cos and sin are multiplied with, so that attention keeps its sharpness over a longer context. */
 static double attention_factor_of(const RopeConfig *c) {
@@ -85,8 +80,7 @@ static double attention_factor_of(const RopeConfig *c) {
             return yarn_mscale(c->factor, c->mscale) / yarn_mscale(c->factor, c->mscale_all_dim);
         return yarn_mscale(c->factor, 1);
     }
-    if (c->scaling == ROPE_SCALING_LONGROPE && c->factor > 1)
-        return sqrt(1 + log(c->factor) / log(c->original_ctx));
+    if (c->scaling == ROPE_SCALING_LONGROPE && c->factor > 1) return sqrt(1 + log(c->factor) / log(c->original_ctx));
     return 1;
 }
 
@@ -128,14 +122,12 @@ void rope_table_fill(RopeTable *t, const RopeConfig *config, int seq_len) {
 /* ---- What makes no sense is refused ------------------------------------------------------------ */
 
 int rope_check(const RopeConfig *c, int head_dim, const char *what, Error *e) {
-    if (head_dim % 2)
-        return fail(e, "%s: head_dim: expected an even number, found %d", what, head_dim);
+    if (head_dim % 2) return fail(e, "%s: head_dim: expected an even number, found %d", what, head_dim);
     if (c->rotary_dim < 2 || c->rotary_dim % 2 || c->rotary_dim > head_dim)
-        return fail(e, "%s: rotary dimension: expected an even number from 2 to head_dim %d, found %d", what,
-                    head_dim, c->rotary_dim);
-    if (c->rotary_dim / 2 > ROPE_MAX_PAIRS)
-        return fail(e, "%s: rotary dimension: expected at most %d, found %d", what, 2 * ROPE_MAX_PAIRS,
+        return fail(e, "%s: rotary dimension: expected an even number from 2 to head_dim %d, found %d", what, head_dim,
                     c->rotary_dim);
+    if (c->rotary_dim / 2 > ROPE_MAX_PAIRS)
+        return fail(e, "%s: rotary dimension: expected at most %d, found %d", what, 2 * ROPE_MAX_PAIRS, c->rotary_dim);
     if (!isfinite(c->theta) || c->theta <= 0)
         return fail(e, "%s: rope_theta: expected a positive number, found %g", what, c->theta);
     if (c->scaling == ROPE_SCALING_NONE) return 0;
@@ -144,13 +136,12 @@ int rope_check(const RopeConfig *c, int head_dim, const char *what, Error *e) {
     if (c->scaling != ROPE_SCALING_LINEAR && c->original_ctx < 1)
         return fail(e, "%s: rope original context: expected at least 1, found %d", what, c->original_ctx);
     if (!isfinite(c->attention_factor) || c->attention_factor < 0)
-        return fail(e, "%s: rope attention_factor: expected a positive number, found %g", what,
-                    c->attention_factor);
+        return fail(e, "%s: rope attention_factor: expected a positive number, found %g", what, c->attention_factor);
     switch (c->scaling) {
     case ROPE_SCALING_LLAMA3:
         if (!(c->low_freq_factor > 0) || !(c->high_freq_factor > c->low_freq_factor))
-            return fail(e, "%s: llama3 rope: expected 0 < low_freq_factor < high_freq_factor, found %g and %g",
-                        what, c->low_freq_factor, c->high_freq_factor);
+            return fail(e, "%s: llama3 rope: expected 0 < low_freq_factor < high_freq_factor, found %g and %g", what,
+                        c->low_freq_factor, c->high_freq_factor);
         break;
     case ROPE_SCALING_YARN:
         if (!(c->beta_slow > 0) || !(c->beta_fast > 0))

@@ -26,27 +26,27 @@ typedef enum {
 enum { ROPE_MAX_PAIRS = 256 }; /* head_dim at most 512 */
 
 typedef struct {
-    double theta;       /* base of the frequencies */
-    int rotary_dim;     /* features of a head that are turned: head_dim, or less for partial rotary */
+    double theta;   /* base of the frequencies */
+    int rotary_dim; /* features of a head that are turned: head_dim, or less for partial rotary */
     RopePairing pairing;
     RopeScaling scaling;
-    double factor;      /* of every scaling but none */
-    int original_ctx;   /* length the model was trained at (llama3, yarn, longrope); for linear and
-                           dynamic: max_position_embeddings */
-    double low_freq_factor, high_freq_factor;          /* llama3 */
-    double attention_factor;                           /* yarn, longrope: 0 when not given */
-    double beta_fast, beta_slow;                       /* yarn: 32 and 1 when not given */
-    double mscale, mscale_all_dim;                     /* yarn: 0 when not given */
-    bool truncate;                                     /* yarn: true when not given */
-    const float *short_factor, *long_factor;           /* longrope: [rotary_dim/2]; borrowed */
-    const float *freq_factors;                         /* GGUF rope_freqs.weight: [rotary_dim/2]; every
-                                                          inv_freq is divided by it; NULL: none */
+    double factor;    /* of every scaling but none */
+    int original_ctx; /* length the model was trained at (llama3, yarn, longrope); for linear and
+                         dynamic: max_position_embeddings */
+    double low_freq_factor, high_freq_factor; /* llama3 */
+    double attention_factor;                  /* yarn, longrope: 0 when not given */
+    double beta_fast, beta_slow;              /* yarn: 32 and 1 when not given */
+    double mscale, mscale_all_dim;            /* yarn: 0 when not given */
+    bool truncate;                            /* yarn: true when not given */
+    const float *short_factor, *long_factor;  /* longrope: [rotary_dim/2]; borrowed */
+    const float *freq_factors;                /* GGUF rope_freqs.weight: [rotary_dim/2]; every
+                                                 inv_freq is divided by it; NULL: none */
 } RopeConfig;
 
 typedef struct {
     int n_ctx, head_dim, rotary_dim;
     RopePairing pairing;
-    float *cos, *sin;   /* [n_ctx, rotary_dim/2], the attention factor already multiplied in */
+    float *cos, *sin; /* [n_ctx, rotary_dim/2], the attention factor already multiplied in */
 } RopeTable;
 
 /* rope_check - refuses what makes no sense: odd or too large rotary_dim, theta <= 0 or not finite,

@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, NULL);
     on_signal(SIGTERM, on_end);
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN) on_signal(SIGHUP, on_end); /* nohup stays in force */
-    on_signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
+    on_signal(SIGXFSZ, SIG_IGN);                                       /* a file too large is a failed write */
     int code;
     if (options_parse(&o, argc, argv, &e)) {
         code = 2;

@@ -146,7 +146,8 @@ static bool push_id(void *arg, int id) {
 
 /* A malloc'ed copy of the text with its spaces spelled as the vocabulary does and the prefix in front. */
 static char *spell(const Tokenizer *t, const char *text, size_t n, bool first, size_t *n_out) {
-    char *spaced = t->space ? replace_all(text, n, t->respell, strlen(t->respell), t->space, strlen(t->space), n_out) : NULL;
+    char *spaced =
+        t->space ? replace_all(text, n, t->respell, strlen(t->respell), t->space, strlen(t->space), n_out) : NULL;
     if (t->space && !spaced) return NULL;
     const char *s = spaced ? spaced : text;
     size_t n_s = spaced ? *n_out : n, n_prefix = t->prefix ? strlen(t->prefix) : 0;

@@ -17,10 +17,10 @@ Tokenizer *tokenizer_from_gguf(const Gguf *g, Error *e);
 void tokenizer_close(Tokenizer *t);
 
 int tokenizer_vocab_size(const Tokenizer *t);
-int tokenizer_bos(const Tokenizer *t);          /* -1: none */
-bool tokenizer_adds_bos(const Tokenizer *t);    /* what the model's own files say encode() does */
+int tokenizer_bos(const Tokenizer *t);              /* -1: none */
+bool tokenizer_adds_bos(const Tokenizer *t);        /* what the model's own files say encode() does */
 int tokenizer_eos(const Tokenizer *t, int ids[16]); /* every end token it names (eos, eot, <|im_end|>...); count */
-const char *tokenizer_kind(const Tokenizer *t); /* "sentencepiece", "llama2.c", "spm-bpe", "byte-bpe" */
+const char *tokenizer_kind(const Tokenizer *t);     /* "sentencepiece", "llama2.c", "spm-bpe", "byte-bpe" */
 /* tokenizer_chat_template - the Jinja text the files carry, or NULL. */
 const char *tokenizer_chat_template(const Tokenizer *t);
 /* tokenizer_find - id of the piece with exactly this content (special tokens included), or -1. */
@@ -35,8 +35,7 @@ enum {
 };
 
 /* tokenizer_encode - *ids is malloc'ed, *n its count. The text may hold any bytes, NUL too. */
-int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsigned flags, int **ids,
-                     int *n, Error *e);
+int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsigned flags, int **ids, int *n, Error *e);
 
 /* tokenizer_piece - the piece as the vocabulary shows it ("▁the", "Ġthe", "<0x0A>"); for --json. */
 const char *tokenizer_piece(const Tokenizer *t, int id, size_t *n_bytes);

@@ -19,6 +19,7 @@ packages=(
 gate=(
     clang-14 libomp-14-dev    # CONFIG=clang
     clang-tidy-14 cppcheck    # make tidy, make cppcheck
+    clang-format-14           # make format-check
     valgrind                  # make valgrind
 )
 checks=(

@@ -7,8 +7,7 @@
 #include "kernels/quant.h"
 
 static size_t kv_row_bytes(KvType type, size_t n) {
-    static const DType dtype[] = {
-        [KV_F32] = DTYPE_F32, [KV_F16] = DTYPE_F16, [KV_Q8_0] = DTYPE_Q8_0};
+    static const DType dtype[] = {[KV_F32] = DTYPE_F32, [KV_F16] = DTYPE_F16, [KV_Q8_0] = DTYPE_Q8_0};
     return dtype_row_bytes(dtype[type], n);
 }
 
@@ -16,16 +15,13 @@ size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_di
     return 2 * (size_t)n_layers * (size_t)n_kv_heads * kv_row_bytes(type, (size_t)head_dim);
 }
 
-static size_t padded_ctx(const KvCache *c) {
-    return ((size_t)c->n_ctx + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK;
-}
+static size_t padded_ctx(const KvCache *c) { return ((size_t)c->n_ctx + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK; }
 
 void kv_cache_take(KvCache *c, Arena *a) {
     c->kernels = kernels_best();
     c->row_bytes = kv_row_bytes(c->type, (size_t)c->head_dim);
     size_t rows;
-    if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, padded_ctx(c)))
-        a->overflow = true;
+    if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, padded_ctx(c))) a->overflow = true;
     c->k = arena_take(a, rows, c->row_bytes);
     c->v = arena_take(a, rows, c->row_bytes);
 }
@@ -94,7 +90,8 @@ void kv_cache_write_value(KvCache *c, int layer, int head, int pos, const float 
         }
 }
 
-/* n halves to f32; on the way the lines of the block that will be read next are asked for, which lies `next` bytes behind. */
+/* n halves to f32; on the way the lines of the block that will be read next are asked for, which lies `next` bytes
+ * behind. */
 static void halves_to_floats(const KvCache *c, float *out, const unsigned char *in, size_t n, size_t next) {
     enum { SLICE = 256 };
     for (size_t i = 0; i < n; i += SLICE) {
@@ -117,8 +114,7 @@ const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos
         float scale[KV_BLOCK];
         c->kernels->from_f16(scale, (const uint16_t *)(const void *)in, KV_BLOCK);
         const int8_t *q = (const int8_t *)in + 2 * KV_BLOCK;
-        for (size_t j = 0; j < QK * KV_BLOCK; j++)
-            room[i * KV_BLOCK + j] = scale[j % KV_BLOCK] * (float)q[j];
+        for (size_t j = 0; j < QK * KV_BLOCK; j++) room[i * KV_BLOCK + j] = scale[j % KV_BLOCK] * (float)q[j];
     }
     return room;
 }

@@ -16,11 +16,11 @@ typedef enum { KV_F32, KV_F16, KV_Q8_0 } KvType;
 typedef struct {
     KvType type;
     int n_layers, n_ctx, n_kv_heads, head_dim;
-    size_t row_bytes;    /* one token, one layer, one head, keys or values */
+    size_t row_bytes; /* one token, one layer, one head, keys or values */
     unsigned char *k, *v;
     const Kernels *kernels; /* set by kv_cache_take */
-    bool overflow;       /* a finite key or value was larger than the type holds; never taken back */
-    bool exact;          /* do not split the cache over threads: the same bits for any number of them */
+    bool overflow;          /* a finite key or value was larger than the type holds; never taken back */
+    bool exact;             /* do not split the cache over threads: the same bits for any number of them */
 } KvCache;
 
 /* kv_cache_take - lays the cache out in the arena (counting pass allowed). */
@@ -40,7 +40,7 @@ double kv_largest(KvType type);
 void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);
 void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
 
-/* kv_keys - a block of keys as f32 [head_dim, KV_BLOCK], where it lies or unpacked into room. kv_values - n values from a
- * position on as f32 [n, stride]; stride >= head_dim. */
+/* kv_keys - a block of keys as f32 [head_dim, KV_BLOCK], where it lies or unpacked into room. kv_values - n values from
+ * a position on as f32 [n, stride]; stride >= head_dim. */
 const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos);
 const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, int head, int pos, int n);

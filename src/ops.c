@@ -20,7 +20,8 @@ bool matmul_next(const Thread *t, int rows, const Rows *x, int *from, int *to) {
     return true;
 }
 
-void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Rows *x, bool add, int from, int to) {
+void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Rows *x, bool add, int from,
+                  int to) {
     if (x->tile > 1) {
         x->kernels->gemm(y, y_stride, w, from, to, x, add);
     } else {
@@ -48,8 +49,8 @@ void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const
     team_barrier(p->t);
 }
 
-void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *a, size_t a_stride, int m, const float *b,
-                size_t b_stride, size_t n, int k, bool add) {
+void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *a, size_t a_stride, int m,
+                const float *b, size_t b_stride, size_t n, int k, bool add) {
     float *c_rows[MOST_TILE_ROWS];
     const float *a_rows[MOST_TILE_ROWS];
     for (int i = 0; i < m; i += kernels->tile_rows) {

@@ -11,13 +11,14 @@ void matmul(const Thread *t, float *y, size_t y_stride, const Mat *w, const floa
 /* matmul_next - the next piece [*from, *to) of `rows` columns of y for this thread; false: none is left.
  * matmul_piece - the product's columns [from, to) alone. For what is done with them while they are in the cache. */
 bool matmul_next(const Thread *t, int rows, const Rows *x, int *from, int *to);
-void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Rows *x, bool add, int from, int to);
+void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Rows *x, bool add, int from,
+                  int to);
 
 /* add_product - x += a w^T + bias: how a block's result comes into the residual stream. Ends in a barrier. The tap sees
  * the product under `name` before it is added. */
 void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const Rows *a, const char *name);
 
-/* matmul_f32 - c[m, n] = (add ? c : 0) + a[m, k] b[k, n], all f32, on this thread alone; n is a multiple of the kernels'
- * tile_cols. For attention. */
-void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *a, size_t a_stride, int m, const float *b,
-                size_t b_stride, size_t n, int k, bool add);
+/* matmul_f32 - c[m, n] = (add ? c : 0) + a[m, k] b[k, n], all f32, on this thread alone; n is a multiple of the
+ * kernels' tile_cols. For attention. */
+void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *a, size_t a_stride, int m,
+                const float *b, size_t b_stride, size_t n, int k, bool add);

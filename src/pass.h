@@ -12,13 +12,13 @@ typedef void Tap(void *arg, const char *name, int layer, const float *x, int row
 
 typedef struct {
     const Thread *t;
-    int n, pos;    /* rows; position of row 0, which is the number of rows in the cache before */
-    int rope_pos;  /* the position that RoPE is told: pos */
-    int layer;     /* -1: of no layer */
-    bool int8;     /* some matrix of the model wants int8 activations */
-    bool exact;    /* the same bits for every n and every number of threads */
-    float *spare;  /* [n, dim] with a tap: a product before it is added */
-    Tap *tap;      /* NULL: nobody watches */
+    int n, pos;   /* rows; position of row 0, which is the number of rows in the cache before */
+    int rope_pos; /* the position that RoPE is told: pos */
+    int layer;    /* -1: of no layer */
+    bool int8;    /* some matrix of the model wants int8 activations */
+    bool exact;   /* the same bits for every n and every number of threads */
+    float *spare; /* [n, dim] with a tap: a product before it is added */
+    Tap *tap;     /* NULL: nobody watches */
     void *tap_arg;
 } Pass;
 

@@ -54,7 +54,8 @@ void rows_quantize(const Rows *a, int r, int from, int to) {
     if (!a->blocks || from % QK || to % QK) return;
     int blocks = (to - from) / QK, tile = a->tile;
     size_t at = ((size_t)(r / tile) * (size_t)a->blocks + (size_t)(from / QK)) * (size_t)tile + (size_t)(r % tile);
-    a->kernels->quantize(a->q + at * QK, a->d + at, a->sum + at, a->weight_of_min + at, tile, rows_at(a, r) + from, blocks);
+    a->kernels->quantize(a->q + at * QK, a->d + at, a->sum + at, a->weight_of_min + at, tile, rows_at(a, r) + from,
+                         blocks);
     for (int pad = r + 1; r == a->n - 1 && pad % tile; pad++) { /* the last tile is filled up with zeros */
         at++;
         for (size_t i = at, end = at + (size_t)(blocks * tile); i < end; i += (size_t)tile) {

@@ -12,9 +12,9 @@ enum { ACT_FEW = 3 };
 /* RowBuffer - memory for the Rows of any pass of at most n_batch rows. */
 typedef struct {
     int dim;
-    float *x;         /* [n_batch, dim] */
-    void *int8;       /* their int8 form */
-    char *own;        /* [n_threads, own_bytes] or NULL: the same for ACT_FEW rows of each thread */
+    float *x;   /* [n_batch, dim] */
+    void *int8; /* their int8 form */
+    char *own;  /* [n_threads, own_bytes] or NULL: the same for ACT_FEW rows of each thread */
     size_t own_bytes;
 } RowBuffer;
 
@@ -26,7 +26,7 @@ Rows rows_open(const RowBuffer *b, const Pass *p);
 Rows rows_open_own(const RowBuffer *b, const Pass *p);
 float *rows_at(const Rows *a, int r);
 
-/* rows_quantize - columns [from, to) of row r are written: makes their int8 form where one is needed. Both are multiples
- * of 32, else it does nothing; then rows_quantize_all makes it, after a barrier, and ends in one. */
+/* rows_quantize - columns [from, to) of row r are written: makes their int8 form where one is needed. Both are
+ * multiples of 32, else it does nothing; then rows_quantize_all makes it, after a barrier, and ends in one. */
 void rows_quantize(const Rows *a, int r, int from, int to);
 void rows_quantize_all(const Pass *p, const Rows *a);

@@ -29,7 +29,7 @@ static long n_calls;       /* since the run began */
 static long fail_at;       /* this one fails; 0: none */
 static bool and_all_after; /* so do the later ones */
 static long n_failed;
-static long n_live;        /* blocks that are not freed */
+static long n_live; /* blocks that are not freed */
 
 static bool refuse(void) {
     n_calls++;
@@ -144,7 +144,7 @@ static int setup(void **state) {
 
 /* Removes what a convert wrote; returns how many names there were. */
 static int clean_output(void) {
-    static const char *const names[] = {"out.gguf", "out.bin", "out/config.json", "out/model.safetensors",
+    static const char *const names[] = {"out.gguf",           "out.bin", "out/config.json", "out/model.safetensors",
                                         "out/tokenizer.json", "out"};
     int n = 0;
     char path[300];
@@ -253,10 +253,12 @@ static void sweep(void **state) {
             if (failed && !says_memory(e.text)) WRONG("found '%s'", line, k, calls, sticky ? " on" : "", e.text);
             if (!failed && code != right) WRONG("exit %d without a word", line, k, calls, sticky ? " on" : "", code);
             if (n > n_expected || memcmp(found, expected, n) != 0 || (!failed && n != n_expected))
-                WRONG("exit %d, printed '%.*s'", line, k, calls, sticky ? " on" : "", code, (int)(n < 200 ? n : 200), found);
+                WRONG("exit %d, printed '%.*s'", line, k, calls, sticky ? " on" : "", code, (int)(n < 200 ? n : 200),
+                      found);
             int left = clean_output();
             if (left != (failed ? 0 : wrote) || files_in_folder() != before)
-                WRONG("exit %d, %d files", line, k, calls, sticky ? " on" : "", code, files_in_folder() - before + left);
+                WRONG("exit %d, %d files", line, k, calls, sticky ? " on" : "", code,
+                      files_in_folder() - before + left);
 #ifndef SANITIZED
             if (blocks > live) WRONG("%ld blocks leaked", line, k, calls, sticky ? " on" : "", blocks - live);
 #endif

@@ -90,7 +90,7 @@ static double worst_error(const Case *c) {
     int d = c->cache.head_dim, group = c->n_heads / c->cache.n_kv_heads;
     double worst = 0, *weight = malloc((size_t)c->n * sizeof *weight);
     float *row = malloc((size_t)d * sizeof *row);
-    for (int r = 0; r < c->n; r += c->n > 100 ? 29 : 1) {
+    for (int r = 0; r<c->n; r += c->n> 100 ? 29 : 1) {
         for (int h = 0; h < c->n_heads; h++) {
             size_t at = ((size_t)r * (size_t)c->n_heads + (size_t)h) * (size_t)d;
             double max = -1e300, total = 0, *sum = calloc((size_t)d, sizeof *sum);
@@ -106,8 +106,7 @@ static double worst_error(const Case *c) {
                 total += weight[p] = exp(weight[p] - max);
                 for (int i = 0; i < d; i++) sum[i] += weight[p] * (double)row[i];
             }
-            for (int i = 0; i < d; i++)
-                worst = fmax(worst, fabs(sum[i] / total - (double)c->out[at + (size_t)i]));
+            for (int i = 0; i < d; i++) worst = fmax(worst, fabs(sum[i] / total - (double)c->out[at + (size_t)i]));
             free(sum);
         }
     }
@@ -119,7 +118,7 @@ static double worst_error(const Case *c) {
 static void equals_the_formula(void **state) {
     (void)state;
     static const int shapes[][4] = {/* KV heads, group, head_dim, tokens */
-                                    {1, 1, 8, 1},   {2, 1, 10, 33}, {3, 3, 64, 70},
+                                    {1, 1, 8, 1},   {2, 1, 10, 33},  {3, 3, 64, 70},
                                     {1, 40, 32, 5}, {2, 4, 96, 131}, {3, 2, 64, 700}};
     for (KvType type = KV_F32; type <= KV_Q8_0; type++) {
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -186,8 +185,9 @@ static void too_large_values_are_noticed(void **state) {
         KvType type;
         float value;
         bool over;
-    } row[] = {{KV_F16, 65504, false}, {KV_F16, -65504, false}, {KV_F16, 65536, true}, {KV_F16, -1e9f, true}, {KV_F32, 3e38f, false},
-               {KV_Q8_0, 8e6f, false}, {KV_Q8_0, -9e6f, true}, {KV_F16, INFINITY, false}, {KV_F16, NAN, false}};
+    } row[] = {{KV_F16, 65504, false}, {KV_F16, -65504, false},   {KV_F16, 65536, true},
+               {KV_F16, -1e9f, true},  {KV_F32, 3e38f, false},    {KV_Q8_0, 8e6f, false},
+               {KV_Q8_0, -9e6f, true}, {KV_F16, INFINITY, false}, {KV_F16, NAN, false}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         for (int which = 0; which < 2; which++) {
             Case c;

@@ -16,8 +16,8 @@
 #include <cmocka.h> /* last: it makes a macro of fail */
 
 #define FIXTURES "tests/fixtures/chat/"
-#define CASES "../shared/cases/text_cases.json"
-#define MODEL "weights/SmolLM2-135M-Instruct.Q4_1.gguf"
+#define CASES    "../shared/cases/text_cases.json"
+#define MODEL    "weights/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 static const ChatWords words = {.bos = "<s>", .eos = "</s>", .today = "03 Oct 2024"};
 
@@ -127,8 +127,7 @@ static void test_transformers(void **state) {
         assert_int_equal(file_read(&jinja, &size, path, &e), 0);
         char *shape = shape_of(jinja);
         const ChatTemplate *t = chat_template_detect(shape);
-        if (strcmp(t ? t->name : "", row) != 0)
-            fail_msg("%s: found '%s', expected '%s'", file, t ? t->name : "", row);
+        if (strcmp(t ? t->name : "", row) != 0) fail_msg("%s: found '%s', expected '%s'", file, t ? t->name : "", row);
         if (!t) assert_string_not_equal(chat_template_other(shape), "one that is not known");
         ChatWords w;
         snprintf(w.bos, sizeof w.bos, "%s", text_of(x, "bos"));
@@ -149,7 +148,7 @@ static void test_transformers(void **state) {
     cJSON_Delete(fixture);
 }
 
-#define CHATML_LOOP "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
+#define CHATML_LOOP  "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
 #define CHATML_REPLY "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 
 /* Templates that are nearly a known one. */
@@ -178,7 +177,8 @@ static void test_detect(void **state) {
         char *shape = shape_of(row[i].jinja);
         const ChatTemplate *t = chat_template_detect(shape);
         if (row[i].name ? !t || strcmp(t->name, row[i].name) != 0 : t != NULL)
-            fail_msg("%s: found %s, expected %s", row[i].jinja, t ? t->name : "none", row[i].name ? row[i].name : "none");
+            fail_msg("%s: found %s, expected %s", row[i].jinja, t ? t->name : "none",
+                     row[i].name ? row[i].name : "none");
         free(shape);
     }
 }
@@ -297,9 +297,8 @@ static void test_message_is_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shape),          cmocka_unit_test(test_transformers),
-        cmocka_unit_test(test_detect),         cmocka_unit_test(test_default_system),
-        cmocka_unit_test(test_words),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_shape),          cmocka_unit_test(test_transformers),    cmocka_unit_test(test_detect),
+        cmocka_unit_test(test_default_system), cmocka_unit_test(test_words),           cmocka_unit_test(test_refused),
         cmocka_unit_test(test_case_bank),      cmocka_unit_test(test_message_is_text),
     };
     return cmocka_run_group_tests_name("chat", tests, NULL, NULL);

@@ -88,10 +88,11 @@ static void each_format_says_the_same(void **state) {
         if (checkpoint_open(&ck, path, &e) || checkpoint_bind(&ck, &c, &w, &e)) fail_msg("%s", e.text);
         assert_int_equal(ck.format, base[i].format);
         assert_string_equal(ck.arch, "llama");
-        const int found[] = {c.dim,      c.hidden_dim, c.n_layers, c.n_heads,  c.n_kv_heads, c.head_dim,
-                             c.vocab_size, c.n_ctx,    c.norm,     c.ffn,      c.pos,        c.tied,
-                             c.rope.rotary_dim, (int)c.rope.scaling};
-        const int expected[] = {32, 32, 2, 4, 2, 8, 64, 64, NORM_RMSNORM, FFN_SWIGLU, POS_ROPE, 0, 8, ROPE_SCALING_NONE};
+        const int found[] = {
+            c.dim,   c.hidden_dim, c.n_layers, c.n_heads, c.n_kv_heads, c.head_dim,        c.vocab_size,
+            c.n_ctx, c.norm,       c.ffn,      c.pos,     c.tied,       c.rope.rotary_dim, (int)c.rope.scaling};
+        const int expected[] = {32, 32,           2,          4,        2, 8, 64,
+                                64, NORM_RMSNORM, FFN_SWIGLU, POS_ROPE, 0, 8, ROPE_SCALING_NONE};
         for (size_t k = 0; k < sizeof found / sizeof *found; k++)
             if (found[k] != expected[k]) fail_msg("%s: config field %zu is %d", path, k, found[k]);
         assert_int_equal(c.rope.pairing, base[i].pairing);
@@ -260,18 +261,24 @@ static void config_json_is_refused_by_name(void **state) {
         {"\"rope_type\": \"default\"", "\"rope_type\": 7", "rope_parameters.rope_type: expected a string"},
         {"\"rope_type\": \"default\"", "\"type\": 7", "rope_parameters.type: expected a string"},
         {"\"rope_type\": \"default\"", "\"factor\": 2", "rope_parameters: expected rope_type, found none"},
-        {"\"rope_type\": \"default\"", "\"rope_type\": \"llama3\", \"factor\": 2", "expected original_max_position_embeddings, found none"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"llama3\", \"factor\": 2",
+         "expected original_max_position_embeddings, found none"},
         {"\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "expected factor, found none"},
         {"\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"original_max_position_embeddings\": 16", ""},
-        {"\"rope_type\": \"default\"", "\"rope_type\": \"longrope\", \"short_factor\": [1]", "short_factor: expected a list of 4 numbers"},
-        {"\"rope_type\": \"default\"", "\"rope_type\": \"longrope\", \"short_factor\": [1, 0, 1, 1]", "short_factor[1]: expected a positive number"},
-        {"\"rope_type\": \"default\"", "\"partial_rotary_factor\": 1.5", "partial_rotary_factor: expected above 0 and at most 1"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"longrope\", \"short_factor\": [1]",
+         "short_factor: expected a list of 4 numbers"},
+        {"\"rope_type\": \"default\"", "\"rope_type\": \"longrope\", \"short_factor\": [1, 0, 1, 1]",
+         "short_factor[1]: expected a positive number"},
+        {"\"rope_type\": \"default\"", "\"partial_rotary_factor\": 1.5",
+         "partial_rotary_factor: expected above 0 and at most 1"},
         {"\"rope_theta\": 10000.0", "\"rope_theta\": \"big\"", "rope_theta: expected a number"},
-        {"\"rope_parameters\": {\n  \"rope_theta\": 10000.0,\n  \"rope_type\": \"default\"\n }", "\"rope_scaling\": [2]",
-         "rope_scaling: expected an object, found something else"},
+        {"\"rope_parameters\": {\n  \"rope_theta\": 10000.0,\n  \"rope_type\": \"default\"\n }",
+         "\"rope_scaling\": [2]", "rope_scaling: expected an object, found something else"},
         {"\"num_attention_heads\": 4", "\"num_attention_heads\": 1048576", "n_heads: expected 1 to"},
-        {"\"model_type\": \"llama\"", "\"model_type\": \"llama_swap\"", "norm: expected layernorm or rmsnorm, found none"},
-        {"\"mlp_bias\": false", "\"mlp_bias\": false, \"use_sliding_window\": \"no\"", "use_sliding_window: expected true or false"},
+        {"\"model_type\": \"llama\"", "\"model_type\": \"llama_swap\"",
+         "norm: expected layernorm or rmsnorm, found none"},
+        {"\"mlp_bias\": false", "\"mlp_bias\": false, \"use_sliding_window\": \"no\"",
+         "use_sliding_window: expected true or false"},
     };
     int bad = 0;
     char path[256], text[4096];
@@ -280,7 +287,8 @@ static void config_json_is_refused_by_name(void **state) {
     for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
         const char *at = strstr(b.data, edit[i].from);
         assert_non_null(at);
-        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - b.data), b.data, edit[i].to, at + strlen(edit[i].from));
+        int n =
+            snprintf(text, sizeof text, "%.*s%s%s", (int)(at - b.data), b.data, edit[i].to, at + strlen(edit[i].from));
         save(in_dir(path, "config.json"), text, (size_t)n);
         Error e = try(dir);
         bad += expect(edit[i].to, &e, edit[i].message);
@@ -307,7 +315,8 @@ static void mistral_has_its_own_defaults(void **state) {
         const char *more, *message;
     } config[] = {
         {"\"num_key_value_heads\": 2, \"max_position_embeddings\": 4096", ""},
-        {"\"num_key_value_heads\": 2, \"max_position_embeddings\": 4097", "sliding_window: expected none, found 4096 (what Mistral has"},
+        {"\"num_key_value_heads\": 2, \"max_position_embeddings\": 4097",
+         "sliding_window: expected none, found 4096 (what Mistral has"},
         {"\"num_key_value_heads\": 2", "sliding_window: expected none, found 4096"}, /* of 131072 positions */
         {"\"num_key_value_heads\": 2, \"sliding_window\": null", ""},
         {"\"sliding_window\": null", "n_kv_heads: expected a divisor of the 4 heads, found 8"},
@@ -316,10 +325,11 @@ static void mistral_has_its_own_defaults(void **state) {
     Bytes b = load(FIXTURES "base_hf/model.safetensors");
     for (size_t i = 0; i < sizeof config / sizeof *config; i++) {
         char text[512];
-        int n = snprintf(text, sizeof text,
-                         "{\"model_type\": \"mistral\", \"hidden_size\": 32, \"intermediate_size\": 32, \"num_hidden_layers\": 2, "
-                         "\"num_attention_heads\": 4, \"vocab_size\": 64, %s}",
-                         config[i].more);
+        int n = snprintf(
+            text, sizeof text,
+            "{\"model_type\": \"mistral\", \"hidden_size\": 32, \"intermediate_size\": 32, \"num_hidden_layers\": 2, "
+            "\"num_attention_heads\": 4, \"vocab_size\": 64, %s}",
+            config[i].more);
         memory_clear();
         memory_put("config.json", text, (size_t)n);
         memory_put("model.safetensors", b.data, b.n);
@@ -429,7 +439,8 @@ static void shards_stay_in_their_directory(void **state) {
     for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
         const char *at = strstr(b.data, edit[i].from);
         assert_non_null(at);
-        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - b.data), b.data, edit[i].to, at + strlen(edit[i].from));
+        int n =
+            snprintf(text, sizeof text, "%.*s%s%s", (int)(at - b.data), b.data, edit[i].to, at + strlen(edit[i].from));
         save(in_dir(path, "model.safetensors.index.json"), text, (size_t)n);
         Error e = try(dir);
         bad += expect(edit[i].to, &e, edit[i].message);
@@ -465,7 +476,9 @@ static void gguf_is_refused_by_name(void **state) {
         {"GGUF", 0, "\0\0\0\x03", 4, "big-endian"},
         {"GGUF", 4, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "tensor count"},
         {"GGUF", 12, "\xff\xff\xff\xff\xff\xff\xff\x7f", 8, "key count"},
-        {q, TYPE, "\x14\0\0\0", 4, "blk.0.attn_q.weight: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found IQ4_NL"},
+        {q, TYPE, "\x14\0\0\0", 4,
+         "blk.0.attn_q.weight: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found "
+         "IQ4_NL"},
         {q, TYPE, "\x0c\0\0\0", 4, "expected a multiple of 256 for Q4_K"},
         {q, TYPE, "\x04\0\0\0", 4, "blk.0.attn_q.weight: type: expected a ggml type, found 4"},
         {q, DIMS, "\x05\0\0\0", 4, "blk.0.attn_q.weight: dimensions: expected 1 to 4, found 5"},
@@ -485,7 +498,8 @@ static void gguf_is_refused_by_name(void **state) {
         {"llama.rope.freq_base", 0, "\x63", 1, "value type"},
         {"llama.block_count", 4, "\0\0\0\0", 4, "llama.block_count: expected 1 to"},
         {"llama.block_count", 4, "\xff\xff\xff\x7f", 4, "n_layers: expected 1 to"},
-        {"llama.attention.head_count", 4, "\x03\0\0\0", 4, "llama.attention.head_count: expected a divisor of 32, found 3"},
+        {"llama.attention.head_count", 4, "\x03\0\0\0", 4,
+         "llama.attention.head_count: expected a divisor of 32, found 3"},
         {"llama.attention.head_count_kv", 4, "\x03\0\0\0", 4, "n_kv_heads: expected a divisor"},
         {"general.architecture", 12, "mamba", 5, "general.architecture: expected llama or gpt2, found mamba"},
     };
@@ -535,24 +549,36 @@ static void gguf_keys_are_refused_by_name(void **state) {
         {"llama.logit_scale", GGUF_F32, F32(2), "logit_scale: expected 1, found 2, which is not supported"},
         {"llama.logit_scale", GGUF_F64, (const double[]){1}, 8, ""},
         {"llama.logit_scale", GGUF_U32, U32(1), ""},
-        {"llama.logit_scale", GGUF_STRING, "\1\0\0\0\0\0\0\0" "1", 9, "logit_scale: expected a number, found string"},
+        {"llama.logit_scale", GGUF_STRING,
+         "\1\0\0\0\0\0\0\0"
+         "1",
+         9, "logit_scale: expected a number, found string"},
         {"llama.expert_count", GGUF_U32, U32(8), "expert_count: expected 0, found 8"},
         {"llama.rope.scale_linear", GGUF_F32, F32(2), ""},
-        {"llama.rope.scaling.type", GGUF_STRING, "\6" STR("linear"), 14, "rope.scaling.factor: expected the key, found none"},
-        {"llama.rope.scaling.type", GGUF_STRING, "\4" STR("yarn"), 12, "rope.scaling.factor: expected the key, found none"},
-        {"llama.rope.scaling.type", GGUF_STRING, "\6" STR("spiral"), 14, "expected none, linear, yarn or longrope, found spiral"},
+        {"llama.rope.scaling.type", GGUF_STRING, "\6" STR("linear"), 14,
+         "rope.scaling.factor: expected the key, found none"},
+        {"llama.rope.scaling.type", GGUF_STRING, "\4" STR("yarn"), 12,
+         "rope.scaling.factor: expected the key, found none"},
+        {"llama.rope.scaling.type", GGUF_STRING, "\6" STR("spiral"), 14,
+         "expected none, linear, yarn or longrope, found spiral"},
         {"llama.rope.scaling.type", GGUF_U32, U32(1), "rope.scaling.type: expected a string, found u32"},
-        {"llama.rope.scaling.factor", GGUF_F32, F32(2), "rope.scaling.type: expected a type for the factor 2, found none"},
+        {"llama.rope.scaling.factor", GGUF_F32, F32(2),
+         "rope.scaling.type: expected a type for the factor 2, found none"},
         {"llama.block_count", GGUF_U32, U32(2), "key llama.block_count: expected once, found twice"},
         {"general.alignment", GGUF_U32, U32(12), "general.alignment: expected a multiple of 8, found 12"},
         {"general.alignment", GGUF_U32, U32(0), "general.alignment: expected 1 to"},
-        {"any", GGUF_ARRAY, "\143\0\0\0\1\0\0\0\0\0\0\0" "0", 13, "array type at byte"},
+        {"any", GGUF_ARRAY,
+         "\143\0\0\0\1\0\0\0\0\0\0\0"
+         "0",
+         13, "array type at byte"},
         {"any", GGUF_ARRAY, "\4\0\0\0\377\377\377\377\377\377\377\377", 12, "array length at byte"},
         {"any", GGUF_ARRAY, "\7\0\0\0\1\0\0\0\0\0\0\0\5", 13, "boolean at byte"},
         {"", GGUF_U32, U32(1), "key at byte 32: expected a name"},
         {"tokenizer.ggml.tokens", GGUF_ARRAY, "\4\0\0\0\0\0\0\0\0\0\0\0", 12, "tokens: expected an array of strings"},
-        {"tokenizer.ggml.tokens", GGUF_ARRAY, "\10\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0" "a", 21,
-         "tokens: expected 64, the rows of the embedding, found 1"},
+        {"tokenizer.ggml.tokens", GGUF_ARRAY,
+         "\10\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0"
+         "a",
+         21, "tokens: expected 64, the rows of the embedding, found 1"},
         {"tokenizer.ggml.eos_token_id", GGUF_U32, U32(64), "tokenizer.ggml.eos_token_id: expected 0 to 63, found 64"},
     };
     int bad = 0;
@@ -591,14 +617,15 @@ static void hf_tensors_are_refused_by_name(void **state) {
     (void)state;
 #define BASE FIXTURES "base_hf/"
 #define GPT2 FIXTURES "ladder/gpt2/"
-#define Q "model.layers.0.self_attn.q_proj.weight"
-#define QKV "h.0.attn.c_attn"
+#define Q    "model.layers.0.self_attn.q_proj.weight"
+#define QKV  "h.0.attn.c_attn"
     static const struct {
         const char *dir, *from, *to, *message;
     } edit[] = {
         {BASE, "", "", ""},
         {BASE, Q "\":{\"dtype\":\"F32\"", Q "\":{\"dtype\":\"I32\"", Q ": dtype: expected F32, F16 or BF16, found I32"},
-        {BASE, Q "\":{\"dtype\":\"F32\",\"shape\":[32,32]", Q "\":{\"dtype\":\"F32\",\"shape\":[1,32,32]", "expected 1 or 2 dimensions, found 3"},
+        {BASE, Q "\":{\"dtype\":\"F32\",\"shape\":[32,32]", Q "\":{\"dtype\":\"F32\",\"shape\":[1,32,32]",
+         "expected 1 or 2 dimensions, found 3"},
         {BASE, Q, "model.layers.0.self_attn.q_proj.bias", "expected no bias (attention_bias is false), found one"},
         {BASE, Q, "model.layers.0.self_attn.qkv_proj.weight", "qkv_proj.weight: expected a tensor this program knows"},
         {BASE, Q, "score.weight", "wq of layer 0: expected the tensor, found none"}, /* a head of another task */
@@ -606,13 +633,16 @@ static void hf_tensors_are_refused_by_name(void **state) {
         {BASE, "model.norm.weight", "model.norm.bias", "model.norm.bias: expected no such tensor with this config"},
         {BASE, "model.norm.weight", "model.embed_positions.weight", "expected no such tensor with this config"},
         {BASE, "{\"format\":\"pt\"}", "{\"format\":1}", "__metadata__: expected strings"},
-        {BASE, "\"lm_head.weight\":", "\"nothing\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"lm_head.weight\":", ""},
-        {BASE, "\"lm_head.weight\":", "\"model.norm.x\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"lm_head.weight\":",
+        {BASE, "\"lm_head.weight\":",
+         "\"nothing\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"lm_head.weight\":", ""},
+        {BASE, "\"lm_head.weight\":",
+         "\"model.norm.x\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},\"lm_head.weight\":",
          "model.norm.x: expected a tensor this program knows"},
         {GPT2, "", "", ""},
-        {GPT2, QKV ".weight\":{\"dtype\":\"F32\",\"shape\":[16,48]", QKV ".weight\":{\"dtype\":\"F32\",\"shape\":[48,16]",
-         "shape: expected 48 outputs, found 16"},
-        {GPT2, QKV ".bias\":{\"dtype\":\"F32\",\"shape\":[48]", QKV ".bias\":{\"dtype\":\"F32\",\"shape\":[3,16]", "shape: expected [48], found [16]"},
+        {GPT2, QKV ".weight\":{\"dtype\":\"F32\",\"shape\":[16,48]",
+         QKV ".weight\":{\"dtype\":\"F32\",\"shape\":[48,16]", "shape: expected 48 outputs, found 16"},
+        {GPT2, QKV ".bias\":{\"dtype\":\"F32\",\"shape\":[48]", QKV ".bias\":{\"dtype\":\"F32\",\"shape\":[3,16]",
+         "shape: expected [48], found [16]"},
         {GPT2, "transformer." QKV ".bias", QKV ".bias", ""},
         {GPT2, "transformer.h.1.ln_1.bias", "transformer.h.0.ln_1.x", "expected a tensor this program knows"},
         {GPT2, "transformer." QKV ".bias", "score.bias", "as in layer 0"},
@@ -645,8 +675,10 @@ static void gpt2_config_is_refused_by_name(void **state) {
         {"\"n_embd\": 16", "\"n_embd\": 2097152", "n_embd: expected at most 1048576"},
         {"\"n_embd\": 16", "\"n_embed\": 16", "n_embed: expected a key this program knows"},
         {"\"gelu_new\"", "\"relu\"", "activation_function: expected gelu_new, found relu"},
-        {"\"scale_attn_weights\": true", "\"scale_attn_weights\": false", "scale_attn_weights: expected true, found false"},
-        {"\"add_cross_attention\": false", "\"add_cross_attention\": true", "add_cross_attention: expected false, found true"},
+        {"\"scale_attn_weights\": true", "\"scale_attn_weights\": false",
+         "scale_attn_weights: expected true, found false"},
+        {"\"add_cross_attention\": false", "\"add_cross_attention\": true",
+         "add_cross_attention: expected false, found true"},
         {"\"n_inner\": 12", "\"n_inner\": 13", "shape: expected"},
         {"\"n_inner\": 12", "\"n_inner\": 0", "n_inner: expected an integer from 1"},
         {"\"layer_norm_epsilon\": 1e-05", "\"layer_norm_epsilon\": []", "layer_norm_epsilon: expected a number"},
@@ -657,7 +689,8 @@ static void gpt2_config_is_refused_by_name(void **state) {
         char text[4096];
         const char *at = strstr(config.data, edit[i].from);
         assert_non_null(at);
-        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config.data), config.data, edit[i].to, at + strlen(edit[i].from));
+        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config.data), config.data, edit[i].to,
+                         at + strlen(edit[i].from));
         memory_clear();
         memory_put("config.json", text, (size_t)n);
         memory_put("model.safetensors", weights.data, weights.n);

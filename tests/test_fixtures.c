@@ -29,10 +29,8 @@ typedef struct {
 
 static void reference_open(Reference *r, const char *path) {
     Error e = {0};
-    if (file_map(&r->file, path, &e) || safetensors_open(&r->st, &r->file, &e))
-        fail_msg("%s", e.text);
-    const SafeTensor *tokens = safetensors_find(&r->st, "tokens"),
-                     *logits = safetensors_find(&r->st, "logits");
+    if (file_map(&r->file, path, &e) || safetensors_open(&r->st, &r->file, &e)) fail_msg("%s", e.text);
+    const SafeTensor *tokens = safetensors_find(&r->st, "tokens"), *logits = safetensors_find(&r->st, "logits");
     assert_non_null(tokens);
     assert_non_null(logits);
     r->n = (int)tokens->dims[0];
@@ -55,8 +53,7 @@ static void reference_close(Reference *r) {
 static float error_of(const Model *m, const Reference *r, int piece, int n_threads) {
     Error e = {0};
     State s;
-    StateOptions options = {
-        .n_ctx = r->n, .n_batch = piece, .n_threads = n_threads, .kv_type = KV_F32};
+    StateOptions options = {.n_ctx = r->n, .n_batch = piece, .n_threads = n_threads, .kv_type = KV_F32};
     if (state_init(&s, m, &options, &e)) fail_msg("%s", e.text);
     float max = 0;
     for (int pos = 0; pos < r->n; pos += piece) {
@@ -92,14 +89,13 @@ static int check(const char *name, const char *model, const char *ref, float tol
     model_init(&m, &config, &weights);
     /* Rules that turn with the length give other keys when the text grows, in transformers too. */
     bool by_length = config.pos == POS_ROPE && r.n > config.rope.original_ctx &&
-                     (config.rope.scaling == ROPE_SCALING_DYNAMIC ||
-                      config.rope.scaling == ROPE_SCALING_LONGROPE);
+                     (config.rope.scaling == ROPE_SCALING_DYNAMIC || config.rope.scaling == ROPE_SCALING_LONGROPE);
     float whole = error_of(&m, &r, r.n, 2);
     float single = by_length ? 0 : error_of(&m, &r, 1, 1);
     int bad = !(whole <= tolerance) || !(single <= tolerance) || config.vocab_size != r.vocab;
     if (bad)
-        print_error("%s: max |logit error| %g (prompt), %g (one by one), allowed %g\n", name,
-                    (double)whole, (double)single, (double)tolerance);
+        print_error("%s: max |logit error| %g (prompt), %g (one by one), allowed %g\n", name, (double)whole,
+                    (double)single, (double)tolerance);
     reference_close(&r);
     checkpoint_close(&ck);
     return bad;
@@ -155,7 +151,8 @@ static void rung_matches_its_twin(void **state) {
     if (access(path, R_OK) != 0) skip();
     assert_int_equal(check(model, model, ref, 1e-4f), 0);
 }
-#define RUNG(n) {"rung" #n "_matches_its_twin", rung_matches_its_twin, NULL, NULL, (void *)(uintptr_t) "rung" #n}
+#define RUNG(n)                                                                                                        \
+    { "rung" #n "_matches_its_twin", rung_matches_its_twin, NULL, NULL, (void *)(uintptr_t) "rung" #n }
 
 /* The real model, where `make smollm2` has fetched it: every position's five likeliest tokens in
  * transformers' order, and a sample of all logits to 1e-3. */
@@ -217,7 +214,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_matches_transformers),
         cmocka_unit_test(every_combination_of_the_swaps_matches_its_twin),
-        RUNG(0), RUNG(1), RUNG(2), RUNG(3), RUNG(4),
+        RUNG(0),
+        RUNG(1),
+        RUNG(2),
+        RUNG(3),
+        RUNG(4),
         cmocka_unit_test(smollm2_matches_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

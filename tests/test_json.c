@@ -33,7 +33,8 @@ static void bad_texts_are_refused(void **state) {
         {"\"\xed\xa0\x80\"", "expected UTF-8, found byte 0xed at 1"},
         {"\"\xc0\x80\"", "expected UTF-8, found byte 0xc0 at 1"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) refused(cases[i].text, strlen(cases[i].text), cases[i].why);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(cases[i].text, strlen(cases[i].text), cases[i].why);
     refused("{}\0{}", 5, "expected its end, found more at byte 2");
 }
 

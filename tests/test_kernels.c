@@ -123,7 +123,7 @@ static void check_product(const Kernels *k, DType t, int rows, int cols, int n, 
     for (int i = 0; i < n * cols; i++) x[i] = extreme ? (random_bits() & 1 ? 1000.0f : -1000.0f) : random_unit();
     if (cols >= 2 * QK)
         for (int i = 0; i < QK; i++) x[i] = 0; /* a block of zeros has scale 0 */
-    for (int way = 0; way < 3; way++) { /* gemv; gemv that adds up as gemm does; gemm */
+    for (int way = 0; way < 3; way++) {        /* gemv; gemv that adds up as gemm does; gemm */
         Act a = act(k, x, n, cols, way == 2 ? ACT_TILE : 1);
         a.exact = way == 1;
         for (int add = 0; add < 2; add++) {
@@ -154,9 +154,9 @@ static void check_product(const Kernels *k, DType t, int rows, int cols, int n, 
 
 static void products(void **state) {
     const Kernels *k = level(state);
-    static const int shapes[][3] = {{1, 32, 1},   {4, 64, 1},   {5, 288, 2},  {17, 320, 3}, {33, 96, 9},
-                                    {40, 544, 13}, {70, 64, 17}, {3, 7, 5},    {19, 45, 4},  {36, 2112, 10},
-                                    {4, 256, 1},  {19, 512, 2}, {37, 2304, 11}};
+    static const int shapes[][3] = {{1, 32, 1},    {4, 64, 1},   {5, 288, 2},   {17, 320, 3}, {33, 96, 9},
+                                    {40, 544, 13}, {70, 64, 17}, {3, 7, 5},     {19, 45, 4},  {36, 2112, 10},
+                                    {4, 256, 1},   {19, 512, 2}, {37, 2304, 11}};
     for (int t = 0; t < DTYPE_COUNT; t++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int extreme = 0; extreme < 2; extreme++)
@@ -187,8 +187,8 @@ static void gemm_is_exact(void **state) {
                     k->gemv(one, &w, cut, ROWS, &b, 0, add);
                     for (int r = 0; r < ROWS; r++)
                         if (memcmp(one + r, all + i * ROWS + r, sizeof *one))
-                            fail_msg("%s %s cols %d row %d: %.9g in a product of many, %.9g alone", k->name, dtype_info[t].name,
-                                     cols[c], r, (double)all[i * ROWS + r], (double)one[r]);
+                            fail_msg("%s %s cols %d row %d: %.9g in a product of many, %.9g alone", k->name,
+                                     dtype_info[t].name, cols[c], r, (double)all[i * ROWS + r], (double)one[r]);
                     act_free(&b);
                 }
             }

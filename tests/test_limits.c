@@ -1,5 +1,5 @@
-/* How much memory and CPU time is left, read from folders that look like /proc and /sys; and what is done when memory is
- * too little. */
+/* How much memory and CPU time is left, read from folders that look like /proc and /sys; and what is done when memory
+ * is too little. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,8 +130,15 @@ static void test_address_space(void **state) {
 
 static void test_state_too_large(void **state) {
     (void)state;
-    Model m = {.config = {.dim = 8, .hidden_dim = 8, .n_layers = 4096, .n_heads = 1, .n_kv_heads = 1, .head_dim = 8, .vocab_size = 8,
-                          .n_ctx = 1 << 26, .pos = POS_LEARNED}};
+    Model m = {.config = {.dim = 8,
+                          .hidden_dim = 8,
+                          .n_layers = 4096,
+                          .n_heads = 1,
+                          .n_kv_heads = 1,
+                          .head_dim = 8,
+                          .vocab_size = 8,
+                          .n_ctx = 1 << 26,
+                          .pos = POS_LEARNED}};
     StateOptions o = {.n_ctx = 1 << 26, .n_batch = 1, .n_threads = 1, .kv_type = KV_F32};
     Error e = {""};
     assert_int_equal(state_fits(&m, &o, "x.gguf", &e), -1);
@@ -143,7 +150,14 @@ static void test_state_too_large(void **state) {
     e.text[0] = 0;
     assert_int_equal(state_fits(&m, &o, "x.gguf", &e), -1);
     o.n_ctx = 16;
-    m.config = (Config){.dim = 8, .hidden_dim = 8, .n_layers = 1, .n_heads = 1, .n_kv_heads = 1, .head_dim = 8, .vocab_size = 8, .n_ctx = 16};
+    m.config = (Config){.dim = 8,
+                        .hidden_dim = 8,
+                        .n_layers = 1,
+                        .n_heads = 1,
+                        .n_kv_heads = 1,
+                        .head_dim = 8,
+                        .vocab_size = 8,
+                        .n_ctx = 16};
     e.text[0] = 0;
     assert_int_equal(state_fits(&m, &o, "x.gguf", &e), 0);
 }

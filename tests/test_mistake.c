@@ -23,7 +23,8 @@ typedef struct {
 
 static void bind(Bound *b, const char *path) {
     Error e = {0};
-    if (checkpoint_open(&b->ck, path, &e) || checkpoint_bind(&b->ck, &b->config, &b->weights, &e)) fail_msg("%s", e.text);
+    if (checkpoint_open(&b->ck, path, &e) || checkpoint_bind(&b->ck, &b->config, &b->weights, &e))
+        fail_msg("%s", e.text);
 }
 
 /* The matrix in f32, malloc'ed: [rows, cols]. */
@@ -41,7 +42,8 @@ static float *reordered(const float *x, int rows, int cols, int n_heads) {
     assert_non_null(y);
     for (int h = 0; h < n_heads; h++)
         for (int j = 0; j < half; j++)
-            for (int i = 0; i < 2; i++, to += cols) memcpy(to, x + (size_t)((h * 2 + i) * half + j) * (size_t)cols, (size_t)cols * sizeof *to);
+            for (int i = 0; i < 2; i++, to += cols)
+                memcpy(to, x + (size_t)((h * 2 + i) * half + j) * (size_t)cols, (size_t)cols * sizeof *to);
     return y;
 }
 
@@ -63,7 +65,8 @@ static void k_permuted_of_half_split_features(void **state) {
         float *want = reordered(x, rows, cols, c->n_heads), *found = reordered(y, rows, cols, c->n_kv_heads);
         assert_memory_equal(found, want, (size_t)rows * (size_t)cols * sizeof *want);
         assert_memory_not_equal(x, y, (size_t)rows * (size_t)cols * sizeof *want);
-        float *want_bias = reordered(s->attn.bk, rows, 1, c->n_heads), *found_bias = reordered(b->attn.bk, rows, 1, c->n_kv_heads);
+        float *want_bias = reordered(s->attn.bk, rows, 1, c->n_heads),
+              *found_bias = reordered(b->attn.bk, rows, 1, c->n_kv_heads);
         assert_memory_equal(found_bias, want_bias, (size_t)rows * sizeof *want_bias);
         free(x), free(y), free(want), free(found), free(want_bias), free(found_bias);
     }
@@ -106,7 +109,10 @@ static void conv1d(void **state) {
         const struct {
             const char *name;
             const Mat *parts[3];
-        } tensors[] = {{"attn.c_attn", {&y->attn.wq, &y->attn.wk, &y->attn.wv}}, {"attn.c_proj", {&y->attn.wo}}, {"mlp.c_fc", {&y->ffn.w_up}}, {"mlp.c_proj", {&y->ffn.w_down}}};
+        } tensors[] = {{"attn.c_attn", {&y->attn.wq, &y->attn.wk, &y->attn.wv}},
+                       {"attn.c_proj", {&y->attn.wo}},
+                       {"mlp.c_fc", {&y->ffn.w_up}},
+                       {"mlp.c_proj", {&y->ffn.w_down}}};
         for (int i = 0; i < 4; i++) {
             char name[80];
             snprintf(name, sizeof name, "transformer.h.%d.%s.weight", l, tensors[i].name);
@@ -142,7 +148,8 @@ static void wpe_past_end(void **state) {
     assert_int_equal(b.weights.pos_emb.rows, n + 3);
     float *after = values(&b.weights.pos_emb);
     assert_memory_equal(after, before, (size_t)n * (size_t)dim * sizeof *after);
-    for (int r = n; r < n + 3; r++) assert_memory_equal(after + r * dim, before + (n - 1) * dim, (size_t)dim * sizeof *after);
+    for (int r = n; r < n + 3; r++)
+        assert_memory_equal(after + r * dim, before + (n - 1) * dim, (size_t)dim * sizeof *after);
     free(before);
     free(after);
     checkpoint_close(&b.ck);
@@ -172,16 +179,21 @@ static void a_model_that_cannot_have_it_is_refused(void **state) {
         int n_ctx, n_layers, head_dim; /* 0: as the file says */
         const char *why;
     } cases[] = {
-        {F "gpt2_hf", MISTAKE_WRONG_PAIRING, 0, 0, 0, "gpt2_hf: --break wrong-pairing: expected a model with RoPE, found one with learned positions"},
+        {F "gpt2_hf", MISTAKE_WRONG_PAIRING, 0, 0, 0,
+         "gpt2_hf: --break wrong-pairing: expected a model with RoPE, found one with learned positions"},
         {F "gpt2_hf", MISTAKE_V_ROTATED, 0, 0, 0, "--break v-rotated: expected a model with RoPE"},
         {F "gpt2_hf", MISTAKE_KEYS_UNROTATED, 0, 0, 0, "--break keys-unrotated: expected a model with RoPE"},
         {F "gpt2_hf", MISTAKE_K_PERMUTED, 0, 0, 0, "--break k-permuted: expected a model with RoPE"},
         {F "base_hf", MISTAKE_ROPE_LAYER0, 0, 1, 0, "--break rope-layer0: expected more than one layer, found one"},
-        {F "mha_tied_hf", MISTAKE_K_PERMUTED, 0, 0, 0, "--break k-permuted: expected fewer KV heads than heads, found 4 of each"},
-        {F "mqa_head_dim_hf", MISTAKE_K_PERMUTED, 0, 0, 4, "expected an even number of rows of wk for each of 4 heads, found 4 rows"},
-        {F "base_hf", MISTAKE_CONV1D, 0, 0, 0, "--break conv1d: expected a GPT-2 as Hugging Face writes it, found llama"},
+        {F "mha_tied_hf", MISTAKE_K_PERMUTED, 0, 0, 0,
+         "--break k-permuted: expected fewer KV heads than heads, found 4 of each"},
+        {F "mqa_head_dim_hf", MISTAKE_K_PERMUTED, 0, 0, 4,
+         "expected an even number of rows of wk for each of 4 heads, found 4 rows"},
+        {F "base_hf", MISTAKE_CONV1D, 0, 0, 0,
+         "--break conv1d: expected a GPT-2 as Hugging Face writes it, found llama"},
         {F "gpt2.gguf", MISTAKE_CONV1D, 0, 0, 0, "found a GGUF, whose matrices are transposed already"},
-        {F "base_hf", MISTAKE_WPE_PAST_END, 128, 0, 0, "--break wpe-past-end: expected a model with learned positions, found RoPE"},
+        {F "base_hf", MISTAKE_WPE_PAST_END, 128, 0, 0,
+         "--break wpe-past-end: expected a model with learned positions, found RoPE"},
         {F "gpt2_hf", MISTAKE_WPE_PAST_END, 0, 0, 0, "expected -c above the model's 32 positions, found 32"},
         {F "gpt2_hf", MISTAKE_WPE_PAST_END, 16, 0, 0, "expected -c above the model's 32 positions, found 16"},
     };
@@ -200,8 +212,12 @@ static void a_model_that_cannot_have_it_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(k_permuted_of_half_split_features), cmocka_unit_test(k_permuted_of_adjacent_pairs), cmocka_unit_test(conv1d),
-        cmocka_unit_test(wpe_past_end), cmocka_unit_test(wrong_pairing), cmocka_unit_test(a_model_that_cannot_have_it_is_refused),
+        cmocka_unit_test(k_permuted_of_half_split_features),
+        cmocka_unit_test(k_permuted_of_adjacent_pairs),
+        cmocka_unit_test(conv1d),
+        cmocka_unit_test(wpe_past_end),
+        cmocka_unit_test(wrong_pairing),
+        cmocka_unit_test(a_model_that_cannot_have_it_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

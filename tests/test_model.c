@@ -17,16 +17,7 @@
 
 #include <cmocka.h> /* last: it makes fail a macro */
 
-enum {
-    DIM = 32,
-    HIDDEN = 96,
-    LAYERS = 2,
-    HEADS = 4,
-    HEAD_DIM = 8,
-    VOCAB = 50,
-    CTX = 40,
-    TOKENS = 33
-};
+enum { DIM = 32, HIDDEN = 96, LAYERS = 2, HEADS = 4, HEAD_DIM = 8, VOCAB = 50, CTX = 40, TOKENS = 33 };
 
 static float *vector(int n, float mean, float spread) {
     float *x = malloc((size_t)n * sizeof *x);
@@ -59,20 +50,19 @@ typedef struct {
 static void model_make(Fixture *f, int switches, int n_kv_heads) {
     seed = 1 + (uint64_t)switches;
     Config *c = &f->config;
-    *c = (Config){
-        .dim = DIM,
-        .hidden_dim = HIDDEN,
-        .n_layers = LAYERS,
-        .n_heads = HEADS,
-        .n_kv_heads = n_kv_heads,
-        .head_dim = head_dim,
-        .vocab_size = VOCAB,
-        .n_ctx = CTX,
-        .norm = switches & 1 ? NORM_RMSNORM : NORM_LAYERNORM,
-        .ffn = switches & 2 ? FFN_SWIGLU : FFN_GELU,
-        .pos = switches & 4 ? POS_ROPE : POS_LEARNED,
-        .rope = {.theta = 10000, .rotary_dim = head_dim, .pairing = ROPE_HALF, .factor = 1},
-        .norm_eps = 1e-5f};
+    *c = (Config){.dim = DIM,
+                  .hidden_dim = HIDDEN,
+                  .n_layers = LAYERS,
+                  .n_heads = HEADS,
+                  .n_kv_heads = n_kv_heads,
+                  .head_dim = head_dim,
+                  .vocab_size = VOCAB,
+                  .n_ctx = CTX,
+                  .norm = switches & 1 ? NORM_RMSNORM : NORM_LAYERNORM,
+                  .ffn = switches & 2 ? FFN_SWIGLU : FFN_GELU,
+                  .pos = switches & 4 ? POS_ROPE : POS_LEARNED,
+                  .rope = {.theta = 10000, .rotary_dim = head_dim, .pairing = ROPE_HALF, .factor = 1},
+                  .norm_eps = 1e-5f};
     Weights *w = &f->weights;
     *w = (Weights){.tok_emb = matrix(VOCAB, DIM),
                    .pos_emb = matrix(CTX, DIM),
@@ -109,17 +99,12 @@ static void model_free(Fixture *f) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free((void *)(uintptr_t)all[i]);
     for (int i = 0; i < LAYERS; i++) {
         const Layer *l = &f->weights.layers[i];
-        const void *of_layer[] = {l->attn_norm,   l->attn_norm_bias,
-                                  l->attn.wq.data,     l->attn.wk.data,
-                                  l->attn.wv.data,     l->attn.wo.data,
-                                  l->attn.bq,          l->attn.bk,
-                                  l->attn.bv,          l->attn.bo,
-                                  l->ffn_norm,    l->ffn_norm_bias,
-                                  l->ffn.w_gate.data, l->ffn.w_up.data,
-                                  l->ffn.w_down.data, l->ffn.b_gate,
+        const void *of_layer[] = {l->attn_norm,       l->attn_norm_bias, l->attn.wq.data,    l->attn.wk.data,
+                                  l->attn.wv.data,    l->attn.wo.data,   l->attn.bq,         l->attn.bk,
+                                  l->attn.bv,         l->attn.bo,        l->ffn_norm,        l->ffn_norm_bias,
+                                  l->ffn.w_gate.data, l->ffn.w_up.data,  l->ffn.w_down.data, l->ffn.b_gate,
                                   l->ffn.b_up,        l->ffn.b_down};
-        for (size_t j = 0; j < sizeof of_layer / sizeof *of_layer; j++)
-            free((void *)(uintptr_t)of_layer[j]);
+        for (size_t j = 0; j < sizeof of_layer / sizeof *of_layer; j++) free((void *)(uintptr_t)of_layer[j]);
     }
     free(f->weights.layers);
 }
@@ -144,8 +129,7 @@ static void run(float *logits, const Fixture *f, StateOptions options, int piece
 
 static float distance(const float *a, const float *b) {
     float max = 0;
-    for (int i = 0; i < TOKENS * VOCAB; i++)
-        max = fmaxf(max, isfinite(a[i]) ? fabsf(a[i] - b[i]) : INFINITY);
+    for (int i = 0; i < TOKENS * VOCAB; i++) max = fmaxf(max, isfinite(a[i]) ? fabsf(a[i] - b[i]) : INFINITY);
     return max;
 }
 
@@ -156,8 +140,7 @@ static void pieces_and_threads_do_not_matter(void **state) {
         for (int n_kv_heads = 1; n_kv_heads <= HEADS; n_kv_heads *= 2) {
             Fixture f;
             model_make(&f, switches, n_kv_heads);
-            StateOptions options = {
-                .n_ctx = CTX, .n_batch = TOKENS, .n_threads = 1, .kv_type = KV_F32};
+            StateOptions options = {.n_ctx = CTX, .n_batch = TOKENS, .n_threads = 1, .kv_type = KV_F32};
             run(whole, &f, options, TOKENS);
             run(other, &f, options, 1);
             assert_true(distance(whole, other) < 1e-4f);
@@ -282,8 +265,7 @@ static void forward_allocates_nothing(void **state) {
 
 static int seen_rows[64], n_seen;
 static const char *seen_name[64];
-static void note(void *arg, const char *name, int layer, const float *x, int rows, int cols,
-                 size_t stride, int pos) {
+static void note(void *arg, const char *name, int layer, const float *x, int rows, int cols, size_t stride, int pos) {
     (void)arg, (void)layer, (void)x, (void)cols, (void)stride, (void)pos;
     if (n_seen == 64) return;
     seen_name[n_seen] = name;

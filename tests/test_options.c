@@ -36,9 +36,11 @@ static void test_good(void **state) {
     assert_string_equal(o.prompt, "hi");
     assert_string_equal(o.tokenizer, "tok");
     assert_string_equal(o.system, "sys");
-    assert_int_equal(parse(&o, "m --temperature=0 --top-k 40 --min-p=0.1 --stop a --stop=b --tokens 1,2,3 --seed "
-                               "18446744073709551615 --kv-type q8_0 --json --rope-scaling=yarn --rope-theta 1e6",
-                           &e), 0);
+    assert_int_equal(parse(&o,
+                           "m --temperature=0 --top-k 40 --min-p=0.1 --stop a --stop=b --tokens 1,2,3 --seed "
+                           "18446744073709551615 --kv-type q8_0 --json --rope-scaling=yarn --rope-theta 1e6",
+                           &e),
+                     0);
     assert_int_equal(o.sampler.top_k, 40);
     assert_int_equal(o.n_stop, 2);
     assert_string_equal(o.stop[1], "b");
@@ -122,8 +124,9 @@ static void test_help(void **state) {
     FILE *out = open_memstream(&text, &size);
     options_help(out);
     fclose(out);
-    static const char *const words[] = {"--steps", "--temperature", "--top-p", "--seed", "--kv-type", "--tokens",
-                                        "--no-echo", "--stop", "--rope-pairing", "perplexity", "llamacpp", "tokenize", "wpe-past-end"};
+    static const char *const words[] = {"--steps",  "--temperature", "--top-p",     "--seed",         "--kv-type",
+                                        "--tokens", "--no-echo",     "--stop",      "--rope-pairing", "perplexity",
+                                        "llamacpp", "tokenize",      "wpe-past-end"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strstr(text, words[i])) fail_msg("--help does not name %s", words[i]);
     free(text);

@@ -61,8 +61,16 @@ static const float baked[8] = {1, 1, 1.5f, 2, 3, 4, 8, 8};
 
 enum { RULES = 9 };
 static RopeConfig rule(int which, RopePairing pairing) {
-    RopeConfig c = {.theta = 500, .rotary_dim = HEAD_DIM, .pairing = pairing, .factor = 4, .original_ctx = ORIGINAL,
-                    .low_freq_factor = 1, .high_freq_factor = 4, .beta_fast = 32, .beta_slow = 1, .truncate = true};
+    RopeConfig c = {.theta = 500,
+                    .rotary_dim = HEAD_DIM,
+                    .pairing = pairing,
+                    .factor = 4,
+                    .original_ctx = ORIGINAL,
+                    .low_freq_factor = 1,
+                    .high_freq_factor = 4,
+                    .beta_fast = 32,
+                    .beta_slow = 1,
+                    .truncate = true};
     switch (which) {
     case 0: break;
     case 1: c.scaling = ROPE_SCALING_LINEAR; break;
@@ -127,7 +135,8 @@ static void three_tokens_by_hand(void **state) {
     for (int pos = 0; pos < 3; pos++) {
         memcpy(x[pos], (float[]){1, 0, 1, 0}, sizeof x[pos]);
         rope_apply(x[pos], 1, 1, 4, &t, pos);
-        for (int i = 0; i < 4; i++) assert_near((double)x[pos][i], expected[pos][i], 5.1e-5); /* four decimals are given */
+        for (int i = 0; i < 4; i++)
+            assert_near((double)x[pos][i], expected[pos][i], 5.1e-5); /* four decimals are given */
     }
     assert_near(dot(x[1], x[0], 4), 1.5403, 5e-5);
     assert_near(dot(x[2], x[1], 4), 1.5403, 5e-5);
@@ -281,8 +290,14 @@ static void read_config(Checkpoint *ck, const cJSON *config) {
     char path[] = "/tmp/rope-config-XXXXXX";
     cJSON *full = cJSON_Duplicate(config, 1);
     if (!cJSON_HasObjectItem(full, "model_type")) cJSON_AddStringToObject(full, "model_type", "llama");
-    static const struct { const char *key; double value; } needed[] = {
-        {"intermediate_size", 64}, {"num_hidden_layers", 1}, {"vocab_size", 32}, {"rms_norm_eps", 1e-5},
+    static const struct {
+        const char *key;
+        double value;
+    } needed[] = {
+        {"intermediate_size", 64},
+        {"num_hidden_layers", 1},
+        {"vocab_size", 32},
+        {"rms_norm_eps", 1e-5},
     };
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!cJSON_HasObjectItem(full, needed[i].key)) cJSON_AddNumberToObject(full, needed[i].key, needed[i].value);
@@ -349,7 +364,11 @@ static void real_models_equal_transformers(void **state) {
 
 static void nonsense_is_refused_by_name(void **state) {
     (void)state;
-    const struct { int head_dim; RopeConfig c; const char *thing; } bad[] = {
+    const struct {
+        int head_dim;
+        RopeConfig c;
+        const char *thing;
+    } bad[] = {
         {7, {.theta = 1e4, .rotary_dim = 6}, "head_dim"},
         {8, {.theta = 1e4, .rotary_dim = 3}, "rotary dimension"},
         {8, {.theta = 1e4, .rotary_dim = 0}, "rotary dimension"},
@@ -364,7 +383,9 @@ static void nonsense_is_refused_by_name(void **state) {
         {8, {.theta = 1e4, .rotary_dim = 8, .scaling = ROPE_SCALING_DYNAMIC, .factor = 2}, "original context"},
         {8, {.theta = 1e4, .rotary_dim = 8, .scaling = ROPE_SCALING_LLAMA3, .factor = 8, .original_ctx = 64}, "llama3"},
         {8, {.theta = 1e4, .rotary_dim = 8, .scaling = ROPE_SCALING_YARN, .factor = 8, .original_ctx = 64}, "yarn"},
-        {8, {.theta = 1e4, .rotary_dim = 8, .scaling = ROPE_SCALING_LONGROPE, .factor = 8, .original_ctx = 64}, "longrope"},
+        {8,
+         {.theta = 1e4, .rotary_dim = 8, .scaling = ROPE_SCALING_LONGROPE, .factor = 8, .original_ctx = 64},
+         "longrope"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         Error e = {0};

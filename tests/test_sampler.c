@@ -288,9 +288,12 @@ static void test_case_bank(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_filters),        cmocka_unit_test(test_penalty),
-        cmocka_unit_test(test_greedy_and_bad_logits), cmocka_unit_test(test_bad_parameters),
-        cmocka_unit_test(test_seed),           cmocka_unit_test(test_against_full_sort),
+        cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_penalty),
+        cmocka_unit_test(test_greedy_and_bad_logits),
+        cmocka_unit_test(test_bad_parameters),
+        cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_against_full_sort),
         cmocka_unit_test(test_case_bank),
     };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);

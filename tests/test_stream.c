@@ -63,7 +63,12 @@ static void test_whole_characters(void **state) {
     check(NULL, 0, LIST("\xF0\x9F", "\xA6", "\x99", "!"), LIST("", "", "\xF0\x9F\xA6\x99", "!"), "", false);
     check(NULL, 0, LIST("\x20\xE6", "\xAD", "\xAA"), LIST(" ", "", "\xE6\xAD\xAA"), "", false);
     /* no character any more: written at once, as it is */
-    check(NULL, 0, LIST("\xE6", "\xAD", "A", "\xBF"), LIST("", "", "\xE6\xAD" "A", "\xBF"), "", false);
+    check(NULL, 0, LIST("\xE6", "\xAD", "A", "\xBF"),
+          LIST("", "",
+               "\xE6\xAD"
+               "A",
+               "\xBF"),
+          "", false);
     /* the end inside a character: the bytes are not dropped */
     check(NULL, 0, LIST("x\xF0\x92", "\x8E"), LIST("x", ""), "\xF0\x92\x8E", false);
     /* a stop text after half a character */

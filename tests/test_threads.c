@@ -33,7 +33,8 @@ static void *talk(void *arg) {
     Sampler sampler = {0};
     Error e = {""};
     StateOptions options = {.n_ctx = LENGTH, .n_batch = 5, .n_threads = c->n_threads, .kv_type = c->type};
-    SamplerParams params = {.temperature = 1, .top_p = 0.9f, .repeat_penalty = 1.1f, .repeat_last = 16, .seed = (uint64_t)c->number};
+    SamplerParams params = {
+        .temperature = 1, .top_p = 0.9f, .repeat_penalty = 1.1f, .repeat_last = 16, .seed = (uint64_t)c->number};
     c->failed = state_init(&s, c->m, &options, &e) || sampler_init(&sampler, &params, c->m->config.vocab_size, &e);
     if (c->failed) return NULL;
     for (int i = 0; i < PROMPT; i++) c->tokens[i] = (7 * i + 3 * c->number + 1) % c->m->config.vocab_size;
@@ -49,7 +50,8 @@ static void *talk(void *arg) {
     if (c->t) {
         static const char text[] = "Hello there, 12 people <s> \xe2\x82\xac";
         int *ids, n;
-        c->failed |= tokenizer_encode(c->t, text, sizeof text - 1, TOKENIZE_BOS | TOKENIZE_SPECIAL, &ids, &n, &e) || n < 5;
+        c->failed |=
+            tokenizer_encode(c->t, text, sizeof text - 1, TOKENIZE_BOS | TOKENIZE_SPECIAL, &ids, &n, &e) || n < 5;
         free(ids);
     }
     sampler_close(&sampler);

@@ -1,5 +1,6 @@
-/* Tokenizers against their references: tests/fixtures/tokenizers/cases.tsv (scripts/make_tokenizer_fixtures.py: ids from
- * sentencepiece and from Hugging Face's tokenizers), the cases beside the project where they are, malformed files. */
+/* Tokenizers against their references: tests/fixtures/tokenizers/cases.tsv (scripts/make_tokenizer_fixtures.py: ids
+ * from sentencepiece and from Hugging Face's tokenizers), the cases beside the project where they are, malformed files.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +17,8 @@
 
 #include <cmocka.h>
 
-#define DIR "tests/fixtures/tokenizers/"
-#define SHARED "../shared/cases/"
+#define DIR     "tests/fixtures/tokenizers/"
+#define SHARED  "../shared/cases/"
 #define SMOLLM2 "weights/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 static Tokenizer *open_or_fail(const char *path) {
@@ -39,8 +40,7 @@ static size_t from_hex(const char *hex, size_t n, char *out) {
 static const char *show_ids(const int *ids, int n, char *out, size_t room) {
     size_t k = 0;
     out[0] = 0;
-    for (int i = 0; i < n && k + 16 < room; i++)
-        k += (size_t)snprintf(out + k, room - k, "%s%d", i ? " " : "", ids[i]);
+    for (int i = 0; i < n && k + 16 < room; i++) k += (size_t)snprintf(out + k, room - k, "%s%d", i ? " " : "", ids[i]);
     return out;
 }
 
@@ -84,12 +84,16 @@ static void ids_equal_their_references(void **state) {
         int *ids, n;
         assert_int_equal(tokenizer_encode(t, input, n_input, (unsigned)atoi(field[1]), &ids, &n, &e), 0);
         if (strcmp(show_ids(ids, n, shown, sizeof shown), field[3]) != 0) {
-            if (wrong++ < 5) print_error("%s flags %s text %s\n  expected %s\n  found    %s\n", open, field[1], field[2], field[3], shown);
+            if (wrong++ < 5)
+                print_error("%s flags %s text %s\n  expected %s\n  found    %s\n", open, field[1], field[2], field[3],
+                            shown);
         } else if (strcmp(field[4], "-") != 0) {
             char *decoded = decode_all(t, ids, n, &n_text), expected[2048];
             size_t n_expected = from_hex(field[4], strlen(field[4]), expected);
             if (n_text != n_expected || memcmp(decoded, expected, n_text) != 0) {
-                if (wrong++ < 5) print_error("%s ids %s\n  expected text %s\n  found \"%.*s\"\n", open, shown, field[4], (int)n_text, decoded);
+                if (wrong++ < 5)
+                    print_error("%s ids %s\n  expected text %s\n  found \"%.*s\"\n", open, shown, field[4], (int)n_text,
+                                decoded);
             }
             free(decoded);
         }
@@ -212,7 +216,8 @@ static void smollm2_cases(void **state) {
 
 static void text_cases(void **state) {
     (void)state;
-    static const char *const files[] = {SHARED "tok/spm.model", SHARED "tok/spm_vocab.gguf", SHARED "tok/spm_tokenizer.bin"};
+    static const char *const files[] = {SHARED "tok/spm.model", SHARED "tok/spm_vocab.gguf",
+                                        SHARED "tok/spm_tokenizer.bin"};
     Error e = {0};
     if (access(SHARED "text_cases.json", R_OK)) skip();
     cJSON *root = json_read(SHARED "text_cases.json", &e);
@@ -293,9 +298,9 @@ static void bad_tokenizer_bin(void **state) {
     }
 }
 
-#define PRE(steps) \
-    "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [" \
-    steps "]}, \"decoder\": {\"type\": \"ByteLevel\"}}"
+#define PRE(steps)                                                                                                     \
+    "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "           \
+    "\"Sequence\", \"pretokenizers\": [" steps "]}, \"decoder\": {\"type\": \"ByteLevel\"}}"
 #define SIX(x) x ", " x ", " x ", " x ", " x ", " x
 
 /* Parts of tokenizer.json that would change the ids are refused by name. */
@@ -306,61 +311,89 @@ static void bad_tokenizer_json(void **state) {
     } cases[] = {
         {"{}", "model: expected an object"},
         {"{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}", "model.type: expected BPE, found Unigram"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}, \"decoder\": {\"type\": "
+         "\"ByteLevel\"}}",
          "id 0: expected one token"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}, \"decoder\": {\"type\": "
+         "\"ByteLevel\"}}",
          "expected an integer from 0"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 4000000000}, \"merges\": []}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 4000000000}, \"merges\": []}, \"decoder\": {\"type\": "
+         "\"ByteLevel\"}}",
          "expected an integer from 0"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}, \"decoder\": {\"type\": "
+         "\"ByteLevel\"}}",
          "merge 0: expected tokens of the vocabulary"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"ab\"]}, \"decoder\": {\"type\": \"ByteLevel\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"ab\"]}, \"decoder\": {\"type\": "
+         "\"ByteLevel\"}}",
          "merge 0: expected two tokens"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": \"Lowercase\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": "
+         "\"Lowercase\"}}",
          "normalizer: expected NFC, Prepend, Replace or a Sequence of them, found Lowercase"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"BertPreTokenizer\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
+         "\"BertPreTokenizer\"}}",
          "found BertPreTokenizer"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"CTC\"}}", "found CTC"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": 0.1}}", "model.dropout: expected 0"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"CTC\"}}",
+         "found CTC"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": 0.1}}",
+         "model.dropout: expected 0"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"end_of_word_suffix\": \"</w>\"}}",
          "model.end_of_word_suffix: expected none"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
+         "\"Split\", \"pattern\": "
          "{\"Regex\": \"(\"}, \"behavior\": \"Isolated\"}}",
          "expected a regular expression"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
+         "\"Split\", \"pattern\": "
          "{\"Regex\": \"a\"}, \"behavior\": \"Removing\"}}",
          "MergedWithPrevious or MergedWithNext, found Removing"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": \"u\"}, \"decoder\": {\"type\": \"Fuse\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": \"u\"}, \"decoder\": "
+         "{\"type\": \"Fuse\"}}",
          "model.unk_token: expected a token"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, \"added_tokens\": "
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
+         "\"added_tokens\": "
          "[{\"id\": 0, \"content\": \"b\"}]}",
          "id 0: expected \"a\" as in the vocabulary"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, \"post_processor\": "
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
+         "\"post_processor\": "
          "{\"type\": \"BertProcessing\"}}",
          "found BertProcessing"},
         {PRE("{\"type\": \"ByteLevel\", \"add_prefix_space\": \"no\"}"), "add_prefix_space: expected true or false"},
-        {PRE("{\"type\": \"Digits\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": true}"), "expected false behind another step, found true"},
-        {PRE("{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, {\"type\": \"Digits\"}"), "expected ByteLevel last, found a step behind it"},
-        {PRE("{\"type\": \"Digits\"}, {\"type\": \"Metaspace\", \"replacement\": \"\u2581\"}"), "Metaspace: expected to come first"},
+        {PRE("{\"type\": \"Digits\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": true}"),
+         "expected false behind another step, found true"},
+        {PRE("{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, {\"type\": \"Digits\"}"),
+         "expected ByteLevel last, found a step behind it"},
+        {PRE("{\"type\": \"Digits\"}, {\"type\": \"Metaspace\", \"replacement\": \"\u2581\"}"),
+         "Metaspace: expected to come first"},
         {PRE("{\"type\": \"Metaspace\", \"replacement\": \"_\"}"), "to replace with U+2581, found otherwise"},
-        {PRE("{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": \"last\"}"), "prepend_scheme: expected always, first or never, found last"},
-        {PRE("{\"type\": \"Split\", \"pattern\": {}, \"behavior\": \"Isolated\"}"), "Split: expected a pattern, found none"},
-        {PRE(SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}")), "expected at most 16 expressions"},
+        {PRE("{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": \"last\"}"),
+         "prepend_scheme: expected always, first or never, found last"},
+        {PRE("{\"type\": \"Split\", \"pattern\": {}, \"behavior\": \"Isolated\"}"),
+         "Split: expected a pattern, found none"},
+        {PRE(SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}")),
+         "expected at most 16 expressions"},
         {PRE("{\"type\": \"Sequence\"}"), "Sequence: expected an array pretokenizers, found none"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": [], \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}", "model.vocab: expected an object"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}", "model.vocab: expected tokens, found none"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 70000}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": [], \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}",
+         "model.vocab: expected an object"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}",
+         "model.vocab: expected tokens, found none"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 70000}, \"merges\": []}, \"decoder\": "
+         "{\"type\": \"Fuse\"}}",
          "expected ids near the number of tokens 2, found 70000"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Strip\", \"content\": \"x\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Strip\", "
+         "\"content\": \"x\"}}",
          "decoder Strip: expected one space at the start"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}", "decoder: expected one, found none"},
-        {"{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"<0x0a>\": 0, \"<0x0A>\": 1}, \"merges\": []}, \"decoder\": "
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}",
+         "decoder: expected one, found none"},
+        {"{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"<0x0a>\": 0, \"<0x0A>\": 1}, "
+         "\"merges\": []}, \"decoder\": "
          "{\"type\": \"Fuse\"}}",
          "expected <0x0A> once, found it twice"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, \"added_tokens\": "
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
+         "\"added_tokens\": "
          "[{\"id\": 1}]}",
          "added_tokens: expected an id and a content"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": \"Replace\"}}",
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": "
+         "\"Replace\"}}",
          "normalizer Replace: expected a pattern String"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -385,7 +418,8 @@ static void prefix_space(void **state) {
         int *ids, n;
         Error e;
         snprintf(json, sizeof json,
-                 "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"\u0120\": 1, \"aa\": 2, \"\u0120a\": 3}, \"merges\": [\"a a\", "
+                 "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"\u0120\": 1, \"aa\": 2, \"\u0120a\": 3}, "
+                 "\"merges\": [\"a a\", "
                  "\"\u0120 a\"]}, \"pre_tokenizer\": %s, \"decoder\": {\"type\": \"ByteLevel\"}}",
                  cases[i].steps);
         Tokenizer *t = open_bytes(json, strlen(json), &e);
@@ -407,8 +441,9 @@ static void splits_equal_their_references(void **state) {
     char *model = cJSON_PrintUnformatted(cJSON_GetObjectItem(all, "model"));
     int cases = 0, wrong = 0;
     cJSON_ArrayForEach(item, cJSON_GetObjectItem(all, "cases")) {
-        static const char format[] = "{\"model\": %s, \"decoder\": {\"type\": \"ByteLevel\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "
-                                     "\"pretokenizers\": [%s, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}}";
+        static const char format[] =
+            "{\"model\": %s, \"decoder\": {\"type\": \"ByteLevel\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", "
+            "\"pretokenizers\": [%s, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]}}";
         char *step = cJSON_PrintUnformatted(cJSON_GetObjectItem(item, "step")), shown[1024];
         size_t room = sizeof format + strlen(model) + strlen(step);
         char *json = malloc(room);
@@ -442,14 +477,19 @@ static void bad_gguf_vocabulary(void **state) {
         size_t n;
         const char *why; /* "": taken */
     } add[] = {
-        {"spm.gguf", "tokenizer.ggml.remove_extra_whitespaces", GGUF_BOOL, "\1", 1, "remove_extra_whitespaces: expected false, found true"},
+        {"spm.gguf", "tokenizer.ggml.remove_extra_whitespaces", GGUF_BOOL, "\1", 1,
+         "remove_extra_whitespaces: expected false, found true"},
         {"spm.gguf", "tokenizer.ggml.remove_extra_whitespaces", GGUF_BOOL, "", 1, ""},
         {"spm.gguf", "tokenizer.ggml.remove_extra_whitespaces", GGUF_I8, "\1", 1, "expected a boolean, found i8"},
-        {"spm.gguf", "tokenizer.ggml.precompiled_charsmap", GGUF_BOOL, "\1", 1, "precompiled_charsmap: expected none, found one"},
+        {"spm.gguf", "tokenizer.ggml.precompiled_charsmap", GGUF_BOOL, "\1", 1,
+         "precompiled_charsmap: expected none, found one"},
         {"spm.gguf", "tokenizer.ggml.eot_token_id", GGUF_U32, "\377\377\377\177", 4, "eot_token_id: expected 0 to"},
-        {"spm.gguf", "tokenizer.ggml.merges", GGUF_U32, "\1\0\0\0", 4, ""}, /* a vocabulary with scores has no use for them */
-        {"bpe_smollm.gguf", "tokenizer.ggml.scores", GGUF_ARRAY, "\5\0\0\0\0\0\0\0\0\0\0\0", 12, "scores: expected an array of float32, found another type"},
-        {"bpe_smollm.gguf", "tokenizer.ggml.scores", GGUF_ARRAY, "\6\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0", 16, "items, one a token, found 1"},
+        {"spm.gguf", "tokenizer.ggml.merges", GGUF_U32, "\1\0\0\0", 4,
+         ""}, /* a vocabulary with scores has no use for them */
+        {"bpe_smollm.gguf", "tokenizer.ggml.scores", GGUF_ARRAY, "\5\0\0\0\0\0\0\0\0\0\0\0", 12,
+         "scores: expected an array of float32, found another type"},
+        {"bpe_smollm.gguf", "tokenizer.ggml.scores", GGUF_ARRAY, "\6\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0", 16,
+         "items, one a token, found 1"},
     };
     for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
         char path[128], *data;
@@ -459,7 +499,8 @@ static void bad_gguf_vocabulary(void **state) {
         assert_int_equal(file_read(&data, &n, path, &e), 0);
         char *more = gguf_with_key(data, n, add[i].key, add[i].type, add[i].value, add[i].n, &n);
         Tokenizer *t = open_bytes(more, n, &e);
-        if (*add[i].why ? !strstr(e.text, add[i].why) : !t) fail_msg("%s: expected \"%s\" in \"%s\"", add[i].key, add[i].why, e.text);
+        if (*add[i].why ? !strstr(e.text, add[i].why) : !t)
+            fail_msg("%s: expected \"%s\" in \"%s\"", add[i].key, add[i].why, e.text);
         tokenizer_close(t);
         free(more);
         free(data);
@@ -504,9 +545,10 @@ static void bad_paths(void **state) {
 /* An expression that would backtrack without end fails; it does not hang. */
 static void endless_expression_fails(void **state) {
     (void)state;
-    static const char json[] = "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
-                               "\"Split\", \"pattern\": {\"Regex\": \"(a*)*(a|aa)*b(?=c)\"}, \"behavior\": \"Isolated\"}, \"decoder\": "
-                               "{\"type\": \"Fuse\"}}";
+    static const char json[] =
+        "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
+        "\"Split\", \"pattern\": {\"Regex\": \"(a*)*(a|aa)*b(?=c)\"}, \"behavior\": \"Isolated\"}, \"decoder\": "
+        "{\"type\": \"Fuse\"}}";
     Error e;
     int *ids, n;
     char text[4000];
@@ -521,11 +563,19 @@ static void endless_expression_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_equal_their_references), cmocka_unit_test(special_tokens_and_facts),
-        cmocka_unit_test(long_texts_take_no_long_time), cmocka_unit_test(smollm2_cases), cmocka_unit_test(text_cases),
-        cmocka_unit_test(bad_tokenizer_bin), cmocka_unit_test(bad_tokenizer_json), cmocka_unit_test(prefix_space),
+        cmocka_unit_test(ids_equal_their_references),
+        cmocka_unit_test(special_tokens_and_facts),
+        cmocka_unit_test(long_texts_take_no_long_time),
+        cmocka_unit_test(smollm2_cases),
+        cmocka_unit_test(text_cases),
+        cmocka_unit_test(bad_tokenizer_bin),
+        cmocka_unit_test(bad_tokenizer_json),
+        cmocka_unit_test(prefix_space),
         cmocka_unit_test(splits_equal_their_references),
-        cmocka_unit_test(bad_gguf_vocabulary), cmocka_unit_test(directory_with_a_model), cmocka_unit_test(bad_paths), cmocka_unit_test(endless_expression_fails),
+        cmocka_unit_test(bad_gguf_vocabulary),
+        cmocka_unit_test(directory_with_a_model),
+        cmocka_unit_test(bad_paths),
+        cmocka_unit_test(endless_expression_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

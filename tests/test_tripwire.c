@@ -24,10 +24,12 @@ static void check(int which, float value, const char *expected) {
     Tripwire wire;
     Error e = {0};
     static const int tokens[3] = {1, 5, 9};
-    if (checkpoint_open(&ck, "tests/fixtures/base_hf", &e) || checkpoint_bind(&ck, &config, &weights, &e)) fail_msg("%s", e.text);
+    if (checkpoint_open(&ck, "tests/fixtures/base_hf", &e) || checkpoint_bind(&ck, &config, &weights, &e))
+        fail_msg("%s", e.text);
     memcpy(layers, weights.layers, (size_t)config.n_layers * sizeof *layers);
     weights.layers = layers;
-    Mat *mats[] = {&weights.tok_emb, &layers[0].attn.wq, &layers[1].attn.wk, &layers[1].attn.wv, &layers[0].attn.wo, &layers[1].ffn.w_gate, &layers[0].ffn.w_down, &weights.lm_head};
+    Mat *mats[] = {&weights.tok_emb,   &layers[0].attn.wq,    &layers[1].attn.wk,    &layers[1].attn.wv,
+                   &layers[0].attn.wo, &layers[1].ffn.w_gate, &layers[0].ffn.w_down, &weights.lm_head};
     const float **vectors[] = {&layers[1].attn_norm, &layers[0].ffn_norm, &weights.final_norm};
     float *copy = NULL;
     if (which >= 0 && which < 8) {
@@ -57,16 +59,23 @@ static void check(int which, float value, const char *expected) {
 
 static void every_operand_is_named(void **state) {
     (void)state;
-    check(0, NAN, "MODEL: embed, row 1 (position 1), value 3: expected a finite number, found nan; operand tok_emb, row 5, column 3, is nan");
+    check(0, NAN,
+          "MODEL: embed, row 1 (position 1), value 3: expected a finite number, found nan; operand tok_emb, row 5, "
+          "column 3, is nan");
     check(1, INFINITY, "operand wq, row 5, column 3, is inf");
     check(1, NAN, "MODEL: layer 0, q, row 0 (position 0), value 5");
-    check(2, NAN, "layer 1, k, row 0 (position 0), value 5: expected a finite number, found nan; operand wk, row 5, column 3, is nan");
+    check(2, NAN,
+          "layer 1, k, row 0 (position 0), value 5: expected a finite number, found nan; operand wk, row 5, column 3, "
+          "is nan");
     check(3, NAN, "layer 1, v, row 0");
-    check(4, NAN, "layer 0, attn_out, row 0 (position 0), value 5: expected a finite number, found nan; operand wo, row 5");
+    check(4, NAN,
+          "layer 0, attn_out, row 0 (position 0), value 5: expected a finite number, found nan; operand wo, row 5");
     check(5, NAN, "operand w_gate, row 5, column 3, is nan");
     check(6, -INFINITY, "operand w_down, row 5, column 3, is -inf");
     check(7, NAN, "logits, row 0 (position 2), value 5: expected a finite number, found nan; operand lm_head, row 5");
-    check(8, NAN, "layer 1, attn_norm, row 0 (position 0), value 3: expected a finite number, found nan; operand attn_norm, value 3, is nan");
+    check(8, NAN,
+          "layer 1, attn_norm, row 0 (position 0), value 3: expected a finite number, found nan; operand attn_norm, "
+          "value 3, is nan");
     check(9, NAN, "operand ffn_norm, value 3, is nan");
     check(10, NAN, "operand final_norm, value 3, is nan");
 }

@@ -1,5 +1,5 @@
-/* verify: sound models pass, and a model broken in each known way is told by name: the first tensor that is over and the
- * cause. The references are transformers' own intermediates (scripts/hf_reference.py). */
+/* verify: sound models pass, and a model broken in each known way is told by name: the first tensor that is over and
+ * the cause. The references are transformers' own intermediates (scripts/hf_reference.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,8 @@ static void fixture_open(Fixture *f, const char *model, const char *reference) {
     Error e = {0};
     *f = (Fixture){0};
     snprintf(path, sizeof path, FIXTURES "%s", model);
-    if (checkpoint_open(&f->ck, path, &e) || checkpoint_bind(&f->ck, &f->config, &f->weights, &e)) fail_msg("%s", e.text);
+    if (checkpoint_open(&f->ck, path, &e) || checkpoint_bind(&f->ck, &f->config, &f->weights, &e))
+        fail_msg("%s", e.text);
     memcpy(f->layers, f->weights.layers, (size_t)f->config.n_layers * sizeof *f->layers);
     f->weights.layers = f->layers;
     snprintf(path, sizeof path, FIXTURES "verify/%s.safetensors", reference);
@@ -88,10 +89,18 @@ static void check(Fixture *f, Doctor *doctor, const char *tensor, const char *ca
 static void sound_models_pass(void **state) {
     (void)state;
     static const char *const sound[][2] = {
-        {"base_hf", "base"}, {"base.gguf", "base"}, {"base_v0.bin", "base"}, {"base_v1.bin", "base"},
-        {"rope_llama3_hf", "rope_llama3"}, {"rope_llama3.gguf", "rope_llama3"}, {"rope_yarn_hf", "rope_yarn"},
-        {"rope_yarn.gguf", "rope_yarn"}, {"rope_linear_hf", "rope_linear"}, {"biases_hf", "biases"},
-        {"mqa_head_dim_hf", "mqa_head_dim"}, {"mqa_head_dim.gguf", "mqa_head_dim"},
+        {"base_hf", "base"},
+        {"base.gguf", "base"},
+        {"base_v0.bin", "base"},
+        {"base_v1.bin", "base"},
+        {"rope_llama3_hf", "rope_llama3"},
+        {"rope_llama3.gguf", "rope_llama3"},
+        {"rope_yarn_hf", "rope_yarn"},
+        {"rope_yarn.gguf", "rope_yarn"},
+        {"rope_linear_hf", "rope_linear"},
+        {"biases_hf", "biases"},
+        {"mqa_head_dim_hf", "mqa_head_dim"},
+        {"mqa_head_dim.gguf", "mqa_head_dim"},
     };
     for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
         Fixture f;
@@ -106,7 +115,8 @@ static void pairing(void **state) {
     Fixture f;
     fixture_open(&f, "base_hf", "base");
     f.config.rope.pairing = ROPE_PAIRS;
-    CHECK(&f, "layers.0.q_rot", "pairing wrong: q and k differ only after RoPE, only at positions >= 1; the other pairing (half) matches");
+    CHECK(&f, "layers.0.q_rot",
+          "pairing wrong: q and k differ only after RoPE, only at positions >= 1; the other pairing (half) matches");
     fixture_close(&f);
     fixture_open(&f, "base.gguf", "base");
     f.config.rope.pairing = ROPE_HALF;
@@ -130,10 +140,11 @@ static void theta(void **state) {
 static void scaling(void **state) {
     (void)state;
     Fixture f;
-    static const char *const models[][3] = {{"rope_llama3_hf", "rope_llama3", "scaling missing: in the reference the first"},
-                                            {"rope_llama3.gguf", "rope_llama3", "scaling missing: in the reference the first"},
-                                            {"rope_yarn_hf", "rope_yarn", "scaling missing: in the reference the first"},
-                                            {"rope_linear_hf", "rope_linear", "linear scaling with that factor"}};
+    static const char *const models[][3] = {
+        {"rope_llama3_hf", "rope_llama3", "scaling missing: in the reference the first"},
+        {"rope_llama3.gguf", "rope_llama3", "scaling missing: in the reference the first"},
+        {"rope_yarn_hf", "rope_yarn", "scaling missing: in the reference the first"},
+        {"rope_linear_hf", "rope_linear", "linear scaling with that factor"}};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         fixture_open(&f, models[i][0], models[i][1]);
         f.config.rope.scaling = ROPE_SCALING_NONE;
@@ -163,7 +174,8 @@ static void heads_permuted_with_the_wrong_count(void **state) {
         from[r] = h * block + (i % 2) * block / 2 + i / 2;
     }
     f.layers[1].attn.wk = rows_moved(&f, &f.layers[1].attn.wk, from);
-    CHECK(&f, "layers.1.k", "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8");
+    CHECK(&f, "layers.1.k",
+          "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8");
     fixture_close(&f);
 }
 
@@ -194,7 +206,8 @@ static void interleave_groups(Fixture *f, Trace *ours) {
             double p[64], sum = 0;
             for (int s = 0; s <= t; s++) {
                 p[s] = 0;
-                for (int i = 0; i < d; i++) p[s] += (double)q[t * q_dim + h * d + i] * (double)k[s * kv_dim + g * d + i];
+                for (int i = 0; i < d; i++)
+                    p[s] += (double)q[t * q_dim + h * d + i] * (double)k[s * kv_dim + g * d + i];
                 sum += p[s] = exp(p[s] / sqrt(d));
             }
             for (int i = 0; i < d; i++) {
@@ -215,14 +228,20 @@ static void groups_interleaved(void **state) {
     (void)state;
     Fixture f;
     fixture_open(&f, "base_hf", "base");
-    check(&f, interleave_groups, "layers.0.attn_out", "here: GQA mapping: query head h reads KV head h % n_kv_heads", __LINE__);
+    check(&f, interleave_groups, "layers.0.attn_out", "here: GQA mapping: query head h reads KV head h % n_kv_heads",
+          __LINE__);
     fixture_close(&f);
 }
 
 /* Turns x by RoPE as at positions t + offset. */
 static void turn_rows(const Config *c, float *x, int n, int n_heads, int offset) {
     float cosine[32 * 64], sine[32 * 64];
-    RopeTable t = {.n_ctx = 32, .head_dim = c->head_dim, .rotary_dim = c->rope.rotary_dim, .pairing = ROPE_HALF, .cos = cosine, .sin = sine};
+    RopeTable t = {.n_ctx = 32,
+                   .head_dim = c->head_dim,
+                   .rotary_dim = c->rope.rotary_dim,
+                   .pairing = ROPE_HALF,
+                   .cos = cosine,
+                   .sin = sine};
     rope_table_fill(&t, &c->rope, 32);
     rope_apply(x, n, n_heads, n_heads * c->head_dim, &t, offset);
 }
@@ -254,7 +273,8 @@ static void position_offset(void **state) {
     Fixture f;
     fixture_open(&f, "base_hf", "base");
     float *q_rot = f.ref.x[trace_slot(0, STEP_Q_ROT, 2)];
-    memcpy(q_rot, f.ref.x[trace_slot(0, STEP_Q, 2)], (size_t)(f.ref.n * f.config.n_heads * f.config.head_dim) * sizeof *q_rot);
+    memcpy(q_rot, f.ref.x[trace_slot(0, STEP_Q, 2)],
+           (size_t)(f.ref.n * f.config.n_heads * f.config.head_dim) * sizeof *q_rot);
     turn_rows(&f.config, q_rot, f.ref.n, f.config.n_heads, 1);
     CHECK(&f, "layers.0.q_rot", "position offset: the reference turns token t to position t+1");
     fixture_close(&f);
@@ -312,10 +332,15 @@ static void mistakes_are_told(void **state) {
         {"base_hf", "base", MISTAKE_ROPE_LAYER0, "layers.1.q_rot", "RoPE in layer 0 only: from layer 1 on"},
         {"base.gguf", "base", MISTAKE_ROPE_LAYER0, "layers.1.q_rot", "RoPE in layer 0 only: from layer 1 on"},
         {"base_hf", "base", MISTAKE_KEYS_UNROTATED, "layers.0.k_rot", "keys unrotated"},
-        {"base_hf", "base", MISTAKE_DECODE_OFF_BY_ONE, "layers.0.q_rot", "in decode: from token 12 on, which go through the model one at a time, token t is turned to position t-1"},
-        {"gpt2_hf", "../gpt2.ref", MISTAKE_DECODE_OFF_BY_ONE, "embed", "in decode: from token 20 on, which go through the model one at a time, token t gets the position embedding of position t-1"},
-        {"base_hf", "base", MISTAKE_K_PERMUTED, "layers.0.k", "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8"},
-        {"base.gguf", "base", MISTAKE_K_PERMUTED, "layers.0.k", "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8"},
+        {"base_hf", "base", MISTAKE_DECODE_OFF_BY_ONE, "layers.0.q_rot",
+         "in decode: from token 12 on, which go through the model one at a time, token t is turned to position t-1"},
+        {"gpt2_hf", "../gpt2.ref", MISTAKE_DECODE_OFF_BY_ONE, "embed",
+         "in decode: from token 20 on, which go through the model one at a time, token t gets the position embedding "
+         "of position t-1"},
+        {"base_hf", "base", MISTAKE_K_PERMUTED, "layers.0.k",
+         "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8"},
+        {"base.gguf", "base", MISTAKE_K_PERMUTED, "layers.0.k",
+         "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8"},
         {"gpt2_hf", "../gpt2.ref", MISTAKE_CONV1D, "layers.0.q", "Conv1D not transposed: the bytes of wq, wk and wv"},
     };
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {

@@ -12,12 +12,12 @@
 #include "chat/jinja.h"
 #include "io/file.h"
 
-#define MUST(what)                                                          \
-    do {                                                                    \
-        if (!(what)) {                                                      \
-            fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #what); \
-            abort();                                                        \
-        }                                                                   \
+#define MUST(what)                                                                                                     \
+    do {                                                                                                               \
+        if (!(what)) {                                                                                                 \
+            fprintf(stderr, "%s:%d: expected %s\n", __FILE__, __LINE__, #what);                                        \
+            abort();                                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 /* ---- The directory ------------------------------------------------------------------------------------ */
@@ -122,7 +122,7 @@ int __wrap_file_read(char **data, size_t *size, const char *path, Error *e) {
     if (i == n_files) return fail(e, "%s: file: expected to open it, found %s", path, strerror(ENOENT));
     MUST(*data = malloc(files[i].n + 1));
     memcpy(*data, files[i].bytes, files[i].n);
-    (*data)[*size = files[i].n] = 0;
+    (*data)[ *size = files[i].n] = 0;
     return 0;
 }
 
@@ -194,9 +194,10 @@ void check_outcome(const char *path) {
     abort();
 }
 
-static const char text[] =
-    "Hello  wor<s>ld\xff, \xe2\x96\x81na\xc3\xafve caf\xc3\xa9 <|im_start|>user\n 12<0x41>\r\n\t</s> \xf0\x9f\x98\x80 e\xcc\x81 "
-    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA llllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll";
+static const char text[] = "Hello  wor<s>ld\xff, \xe2\x96\x81na\xc3\xafve caf\xc3\xa9 <|im_start|>user\n "
+                           "12<0x41>\r\n\t</s> \xf0\x9f\x98\x80 e\xcc\x81 "
+                           "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA "
+                           "llllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll";
 
 /* The text is any; the ids must be tokens, and decode to bytes that exist. */
 static void use_open_tokenizer(const Tokenizer *t) {

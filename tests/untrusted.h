@@ -22,8 +22,8 @@ void memory_put(const char *name, const void *bytes, size_t n);
  * An input without such a line is one file, `single`. */
 void memory_unpack(const uint8_t *data, size_t n, const char *single);
 
-/* gguf_with_key - a malloc'ed copy of a GGUF with one more key, of the type's number and the value's bytes as they stand
- * in a file. Its size grows by a multiple of the alignment, so that the data stays where the header says. */
+/* gguf_with_key - a malloc'ed copy of a GGUF with one more key, of the type's number and the value's bytes as they
+ * stand in a file. Its size grows by a multiple of the alignment, so that the data stays where the header says. */
 char *gguf_with_key(const char *data, size_t n, const char *key, uint32_t type, const void *value, size_t n_value,
                     size_t *n_out);
 

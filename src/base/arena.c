@@ -23,8 +23,7 @@ int arena_init(Arena *a, size_t size, const char *what, Error *e) {
     *a = (Arena){0};
     if (size == 0) size = ALIGNMENT;
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return fail(e, "%s: memory: expected %zu MiB free, found less", what, (size >> 20) + 1);
+    if (p == MAP_FAILED) return fail(e, "%s: memory: expected %zu MiB free, found less", what, (size >> 20) + 1);
     a->base = p;
     a->size = size;
     return 0;

@@ -11,6 +11,6 @@ typedef struct {
  * Returns -1, so that a reader can `return fail(e, ...)`. */
 int fail(Error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* error_is_memory - was it a lack of memory ("file: memory: expected X, found Y", or the system's words)? Then another way of reading the
- * same file says nothing about the file. */
+/* error_is_memory - was it a lack of memory ("file: memory: expected X, found Y", or the system's words)? Then another
+ * way of reading the same file says nothing about the file. */
 bool error_is_memory(const Error *e);

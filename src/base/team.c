@@ -22,7 +22,7 @@ static const double LEAST_WAIT = 1e-3; /* seconds */
 
 struct Team {
     int n;
-    double alone_until; /* now() */
+    double alone_until;                   /* now() */
     _Alignas(64) _Atomic uint64_t waited; /* nanoseconds of this run, the threads' sum, after their spins */
     _Alignas(64) atomic_int arrived;
     _Alignas(64) atomic_uint phase;
@@ -76,7 +76,8 @@ void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
     }
     /* One thread takes n times as long as a run without the waiting. */
     double end = now(), waited = end - done + 1e-9 * (double)team->waited / (team->n - 1 + (team->n == 1));
-    if (waited > LEAST_WAIT && waited * team->n > (end - start) * (team->n - 1)) team->alone_until = end + ALONE * waited;
+    if (waited > LEAST_WAIT && waited * team->n > (end - start) * (team->n - 1))
+        team->alone_until = end + ALONE * waited;
 }
 
 /* Returns once *count has come to `wanted`, which may be past the largest number and at 0 again. */

@@ -37,9 +37,9 @@ typedef struct {
 void team_done(Tally *tally);
 void team_await(const Thread *t, Tally *tally, unsigned wanted);
 
-/* team_next - hands out the pieces 0 .. n - 1 of a loop, each to one thread, as they ask for them: a core that is slowed
- * down by others takes fewer. Every thread calls it until it returns false, and comes to the same loops in the same order;
- * which piece goes where is chance. No barrier. */
+/* team_next - hands out the pieces 0 .. n - 1 of a loop, each to one thread, as they ask for them: a core that is
+ * slowed down by others takes fewer. Every thread calls it until it returns false, and comes to the same loops in the
+ * same order; which piece goes where is chance. No barrier. */
 bool team_next(const Thread *t, int n, int *piece);
 
 /* team_share - this thread's part [*from, *to) of n items, cut at multiples of `grain`. */

@@ -11,15 +11,16 @@
 #define TODAY "\3"
 
 /* Parts of rows that are alike: what stands in the shape of the template's text (chat/jinja.h), and what it writes. */
-#define LLAMA3_HAS     "'<|start_header_id|>'+message.role+'<|end_header_id|>\n\n'+message.content|trim+'<|eot_id|>'"
-#define LLAMA3(role)   "<|start_header_id|>" role "<|end_header_id|>\n\n"
-#define LLAMA3_REPLY   "{{'" LLAMA3("assistant") "'}}"
-#define LLAMA3_WRITES                                                                              \
-    .start = BOS, .after = {"<|eot_id|>", "<|eot_id|>", "<|eot_id|>"}, .trim = {true, true, true}, \
+#define LLAMA3_HAS   "'<|start_header_id|>'+message.role+'<|end_header_id|>\n\n'+message.content|trim+'<|eot_id|>'"
+#define LLAMA3(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
+#define LLAMA3_REPLY "{{'" LLAMA3("assistant") "'}}"
+#define LLAMA3_WRITES                                                                                                  \
+    .start = BOS, .after = {"<|eot_id|>", "<|eot_id|>", "<|eot_id|>"}, .trim = {true, true, true},                     \
     .reply = LLAMA3("assistant"), .end = "<|eot_id|>"
 #define LLAMA31_SYSTEM "{{'Cutting Knowledge Date: December 2023\nToday Date: '+date_string+'\n\n'}}"
-#define LLAMA31_HAS    "{{bos_token}}", "{{" LLAMA3_HAS "}}", LLAMA3_REPLY, LLAMA31_SYSTEM, "{{system_message+'<|eot_id|>'}}"
-#define LLAMA31(today) LLAMA3("system") "Cutting Knowledge Date: December 2023\nToday Date: " today "\n\n"
+#define LLAMA31_HAS                                                                                                    \
+    "{{bos_token}}", "{{" LLAMA3_HAS "}}", LLAMA3_REPLY, LLAMA31_SYSTEM, "{{system_message+'<|eot_id|>'}}"
+#define LLAMA31(today)   LLAMA3("system") "Cutting Knowledge Date: December 2023\nToday Date: " today "\n\n"
 #define ZEPHYR_HAS(role) "{{'<|" role "|>\n'+message.content+eos_token+'\n'}}"
 
 /* Sources: the tokenizer_config.json of the models named. tests/fixtures/chat holds their texts, and what
@@ -28,63 +29,95 @@ static const ChatTemplate templates[] = {
     /* SmolLM2, Qwen 2 and 2.5, OpenHermes 2.5 */
     {.name = "chatml",
      .has = {"{{'<|im_start|>'+message.role+'\n'+message.content+'<|im_end|>\n'}}", "{{'<|im_start|>assistant\n'}}"},
-     .lacks = {"think>", "enable_thinking", "bos_token", "system_message"}, .start = "",
+     .lacks = {"think>", "enable_thinking", "bos_token", "system_message"},
+     .start = "",
      .before = {"<|im_start|>system\n", "<|im_start|>user\n", "<|im_start|>assistant\n"},
      .after = {"<|im_end|>\n", "<|im_end|>\n", "<|im_end|>\n"},
-     .reply = "<|im_start|>assistant\n", .end = "<|im_end|>"},
+     .reply = "<|im_start|>assistant\n",
+     .end = "<|im_end|>"},
     /* Llama 3 Instruct */
     {.name = "llama-3",
      .has = {"{%set content=" LLAMA3_HAS "%}", "{%set content=bos_token+content%}", "{{content}}", LLAMA3_REPLY},
-     .before = {LLAMA3("system"), LLAMA3("user"), LLAMA3("assistant")}, LLAMA3_WRITES},
+     .before = {LLAMA3("system"), LLAMA3("user"), LLAMA3("assistant")},
+     LLAMA3_WRITES},
     /* Llama 3.1 and 3.3 Instruct: a system turn always, with the day the template was written. */
-    {.name = "llama-3.1", .has = {LLAMA31_HAS, "{%set date_string='26 Jul 2024'%}", "{%set system_message=''%}"},
-     .lacks = {"strftime_now"}, .system = "",
-     .before = {LLAMA31("26 Jul 2024"), LLAMA3("user"), LLAMA3("assistant")}, LLAMA3_WRITES},
+    {.name = "llama-3.1",
+     .has = {LLAMA31_HAS, "{%set date_string='26 Jul 2024'%}", "{%set system_message=''%}"},
+     .lacks = {"strftime_now"},
+     .system = "",
+     .before = {LLAMA31("26 Jul 2024"), LLAMA3("user"), LLAMA3("assistant")},
+     LLAMA3_WRITES},
     /* Llama 3.2 Instruct: the same with the day it is. */
     {.name = "llama-3.2",
      .has = {LLAMA31_HAS, "{%set date_string=strftime_now('%d %b %Y')%}", "{%set system_message=''%}"},
-     .system = "", .before = {LLAMA31(TODAY), LLAMA3("user"), LLAMA3("assistant")}, LLAMA3_WRITES},
+     .system = "",
+     .before = {LLAMA31(TODAY), LLAMA3("user"), LLAMA3("assistant")},
+     LLAMA3_WRITES},
     /* Llama 2 Chat */
     {.name = "llama-2",
      .has = {"{{bos_token+'[INST] '+content.strip()+' [/INST]'}}", "{{' '+content.strip()+' '+eos_token}}",
              "{%set content='<<SYS>>\n'+system_message+'\n<</SYS>>\n\n'+message.content%}"},
-     .lacks = {"true==true"}, .start = "", .fold = FOLD_FIRST,
-     .before = {"<<SYS>>\n", BOS "[INST] ", " "}, .after = {"\n<</SYS>>\n\n", " [/INST]", " " EOS},
-     .trim = {false, true, true}, .reply = ""},
+     .lacks = {"true==true"},
+     .start = "",
+     .fold = FOLD_FIRST,
+     .before = {"<<SYS>>\n", BOS "[INST] ", " "},
+     .after = {"\n<</SYS>>\n\n", " [/INST]", " " EOS},
+     .trim = {false, true, true},
+     .reply = ""},
     /* Mistral 7B Instruct v0.1 */
     {.name = "mistral-v1",
      .has = {"{{bos_token}}", "{{'[INST] '+message.content+' [/INST]'}}", "{{message.content+eos_token+' '}}"},
-     .start = BOS, .before = {NULL, "[INST] ", ""}, .after = {"", " [/INST]", EOS " "}, .reply = ""},
+     .start = BOS,
+     .before = {NULL, "[INST] ", ""},
+     .after = {"", " [/INST]", EOS " "},
+     .reply = ""},
     /* Mistral 7B Instruct v0.2 and Mixtral 8x7B Instruct at first */
     {.name = "mistral",
      .has = {"{{bos_token}}", "{{'[INST] '+message.content+' [/INST]'}}", "{{message.content+eos_token}}"},
-     .start = BOS, .before = {NULL, "[INST] ", ""}, .after = {"", " [/INST]", EOS}, .reply = ""},
+     .start = BOS,
+     .before = {NULL, "[INST] ", ""},
+     .after = {"", " [/INST]", EOS},
+     .reply = ""},
     /* Mistral 7B Instruct v0.2 */
     {.name = "mistral-v2",
      .has = {"{{bos_token}}", "{{' [INST] '+system_message+'\n\n'+message.content+' [/INST]'}}",
              "{{' [INST] '+message.content+' [/INST]'}}", "{{' '+message.content+eos_token}}",
              "{%if loop.first and system_message is defined%}"},
-     .lacks = {"{%set system_message='"}, .start = BOS, .fold = FOLD_FIRST,
-     .before = {"", " [INST] ", " "}, .after = {"\n\n", " [/INST]", EOS}, .reply = ""},
+     .lacks = {"{%set system_message='"},
+     .start = BOS,
+     .fold = FOLD_FIRST,
+     .before = {"", " [INST] ", " "},
+     .after = {"\n\n", " [/INST]", EOS},
+     .reply = ""},
     /* Mistral 7B Instruct v0.3 */
     {.name = "mistral-v3",
      .has = {"{{bos_token}}", "{{'[INST] '+system_message+'\n\n'+message.content+'[/INST]'}}",
              "{{'[INST] '+message.content+'[/INST]'}}", "{{' '+message.content|trim+eos_token}}",
              "{%if loop.last and system_message is defined%}"},
-     .lacks = {"{%set system_message='"}, .start = BOS, .fold = FOLD_LAST,
-     .before = {"", "[INST] ", " "}, .after = {"\n\n", "[/INST]", EOS}, .trim = {false, false, true}, .reply = ""},
+     .lacks = {"{%set system_message='"},
+     .start = BOS,
+     .fold = FOLD_LAST,
+     .before = {"", "[INST] ", " "},
+     .after = {"\n\n", "[/INST]", EOS},
+     .trim = {false, false, true},
+     .reply = ""},
     /* Zephyr 7B beta, TinyLlama Chat, StableLM 2 Zephyr */
     {.name = "zephyr",
-     .has = {ZEPHYR_HAS("system"), ZEPHYR_HAS("user"), ZEPHYR_HAS("assistant"), "{{'<|assistant|>\n'}}"}, .start = "",
-     .before = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"}, .after = {EOS "\n", EOS "\n", EOS "\n"},
+     .has = {ZEPHYR_HAS("system"), ZEPHYR_HAS("user"), ZEPHYR_HAS("assistant"), "{{'<|assistant|>\n'}}"},
+     .start = "",
+     .before = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
+     .after = {EOS "\n", EOS "\n", EOS "\n"},
      .reply = "<|assistant|>\n"},
     /* Gemma 1 and 2 */
     {.name = "gemma",
      .has = {"{{bos_token}}", "{{'<start_of_turn>'+role+'\n'+message.content|trim+'<end_of_turn>\n'}}",
              "{{'<start_of_turn>model\n'}}", "{{raise_exception('System role not supported')}}"},
-     .start = BOS, .before = {NULL, "<start_of_turn>user\n", "<start_of_turn>model\n"},
-     .after = {"", "<end_of_turn>\n", "<end_of_turn>\n"}, .trim = {false, true, true},
-     .reply = "<start_of_turn>model\n", .end = "<end_of_turn>"},
+     .start = BOS,
+     .before = {NULL, "<start_of_turn>user\n", "<start_of_turn>model\n"},
+     .after = {"", "<end_of_turn>\n", "<end_of_turn>\n"},
+     .trim = {false, true, true},
+     .reply = "<start_of_turn>model\n",
+     .end = "<end_of_turn>"},
 };
 enum { N_TEMPLATES = sizeof templates / sizeof *templates };
 
@@ -112,7 +145,8 @@ static bool begins(const char *text, const char *with) { return strncmp(text, wi
  * conversation begins with such a turn can a template put one first. */
 static const char *own_system(const ChatTemplate *t, const char *output, size_t *n) {
     const char *before = t->before[ROLE_SYSTEM], *after = t->after[ROLE_SYSTEM];
-    if (!before || *t->start || t->fold != FOLD_NOT || !begins(output, "{{'") || !begins(output + 3, before)) return NULL;
+    if (!before || *t->start || t->fold != FOLD_NOT || !begins(output, "{{'") || !begins(output + 3, before))
+        return NULL;
     const char *text = output + 3 + strlen(before), *end = text;
     while (*end && *end != '\'') end += end[0] == '\\' && end[1] ? 2 : 1;
     size_t n_after = strlen(after);
@@ -215,7 +249,10 @@ static int append(ChatText *c, const char *text, size_t n, unsigned char plain, 
 
 static int append_template(ChatText *c, const char *text, const ChatWords *words, Error *e) {
     for (; *text; text++) {
-        const char *word = *text == *BOS ? words->bos : *text == *EOS ? words->eos : *text == *TODAY ? words->today : NULL;
+        const char *word = *text == *BOS     ? words->bos
+                           : *text == *EOS   ? words->eos
+                           : *text == *TODAY ? words->today
+                                             : NULL;
         if (*text == *EOS && !*word) return fail(e, "chat template: end token: expected one, found none");
         if (append(c, word ? word : text, word ? strlen(word) : 1, 0, e)) return -1;
     }
@@ -259,7 +296,8 @@ static int append_message(ChatText *c, const ChatTemplate *t, const ChatWords *w
     return append_template(c, t->after[m->role], words, e);
 }
 
-int chat_render(ChatText *out, const ChatTemplate *t, const ChatWords *words, const Message *messages, int n, Error *e) {
+int chat_render(ChatText *out, const ChatTemplate *t, const ChatWords *words, const Message *messages, int n,
+                Error *e) {
     const Message *system = n && messages[0].role == ROLE_SYSTEM ? messages : NULL;
     int first = system && t->fold != FOLD_NOT, inside = t->fold == FOLD_LAST ? n - 1 : 1;
     *out = (ChatText){0};

@@ -13,8 +13,8 @@ typedef enum { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_COUNT } Role;
 
 typedef struct {
     Role role;
-    char *text;         /* [n] owned by the caller */
-    size_t n;           /* bytes */
+    char *text; /* [n] owned by the caller */
+    size_t n;   /* bytes */
 } Message;
 
 typedef enum { FOLD_NOT, FOLD_FIRST, FOLD_LAST } Fold;
@@ -22,15 +22,15 @@ enum { MAX_HAS = 7, MAX_LACKS = 4, CHAT_WORD = 64 };
 
 typedef struct {
     const char *name;
-    const char *has[MAX_HAS], *lacks[MAX_LACKS]; /* in the shape of its Jinja text (chat/jinja.h): what it holds,
-                                                  * each output among it, and what not */
-    const char *start;                 /* before all messages */
+    const char *has[MAX_HAS], *lacks[MAX_LACKS];        /* in the shape of its Jinja text (chat/jinja.h): what it holds,
+                                                         * each output among it, and what not */
+    const char *start;                                  /* before all messages */
     const char *before[ROLE_COUNT], *after[ROLE_COUNT]; /* around a message; before NULL: no such role */
-    const char *reply;                 /* asks for the answer */
-    const char *end;                   /* the token that ends an answer; NULL: the model's own */
-    const char *system;                /* system prompt where the conversation has none, or NULL */
-    Fold fold;                         /* the system prompt stands inside the first, or the last, user message */
-    bool trim[ROLE_COUNT];             /* white space around a message is dropped, with all that stands in it */
+    const char *reply;                                  /* asks for the answer */
+    const char *end;                                    /* the token that ends an answer; NULL: the model's own */
+    const char *system;                                 /* system prompt where the conversation has none, or NULL */
+    Fold fold;             /* the system prompt stands inside the first, or the last, user message */
+    bool trim[ROLE_COUNT]; /* white space around a message is dropped, with all that stands in it */
 } ChatTemplate;
 
 /* ChatWords - what a template names and does not spell out itself. */
@@ -56,8 +56,8 @@ int chat_default_system(char **system, const ChatTemplate *t, const char *shape,
 
 /* ChatText - the rendered conversation. What a person wrote is marked, so that "<|im_end|>" in it stays text. */
 typedef struct {
-    char *text;            /* [n] owned */
-    unsigned char *plain;  /* [n] 1: of a message, 0: of the template */
+    char *text;           /* [n] owned */
+    unsigned char *plain; /* [n] 1: of a message, 0: of the template */
     size_t n, room;
 } ChatText;
 

@@ -21,29 +21,26 @@ int config_check(const Config *c, const char *path, Error *e) {
     };
     for (size_t i = 0; i < sizeof count / sizeof *count; i++)
         if (count[i].value < 1 || count[i].value > count[i].max)
-            return fail(e, "%s: %s: expected 1 to %d, found %d", path, count[i].name, count[i].max,
-                        count[i].value);
+            return fail(e, "%s: %s: expected 1 to %d, found %d", path, count[i].name, count[i].max, count[i].value);
     if (c->n_heads % c->n_kv_heads)
-        return fail(e, "%s: n_kv_heads: expected a divisor of the %d heads, found %d", path,
-                    c->n_heads, c->n_kv_heads);
+        return fail(e, "%s: n_kv_heads: expected a divisor of the %d heads, found %d", path, c->n_heads, c->n_kv_heads);
     if ((long long)c->n_heads * c->head_dim > 1 << 22)
         return fail(e, "%s: heads: expected n_heads * head_dim up to %d, found %lld", path, 1 << 22,
                     (long long)c->n_heads * c->head_dim);
     if (!(isfinite(c->norm_eps) && c->norm_eps >= 0))
-        return fail(e, "%s: norm eps: expected a number from 0, found %g", path,
-                    (double)c->norm_eps);
+        return fail(e, "%s: norm eps: expected a number from 0, found %g", path, (double)c->norm_eps);
     return c->pos == POS_ROPE ? rope_check(&c->rope, c->head_dim, path, e) : 0;
 }
 
 /* Where a field goes, and its shape. VECTOR fields are f32 arrays, the others Mats. */
 enum { ONE, DIM, HIDDEN, Q_DIM, KV_DIM, VOCAB, CTX };
-#define MODEL_MAT(m, r, c)                                                                         \
+#define MODEL_MAT(m, r, c)                                                                                             \
     { offsetof(Weights, m), false, r, c }
-#define MODEL_VEC(m, c)                                                                            \
+#define MODEL_VEC(m, c)                                                                                                \
     { offsetof(Weights, m), true, ONE, c }
-#define LAYER_MAT(m, r, c)                                                                         \
+#define LAYER_MAT(m, r, c)                                                                                             \
     { offsetof(Layer, m), false, r, c }
-#define LAYER_VEC(m, c)                                                                            \
+#define LAYER_VEC(m, c)                                                                                                \
     { offsetof(Layer, m), true, ONE, c }
 static const struct {
     size_t offset;
@@ -77,20 +74,13 @@ static const struct {
 
 static int size_of(int what, const Config *c) {
     switch (what) {
-    case DIM:
-        return c->dim;
-    case HIDDEN:
-        return c->hidden_dim;
-    case Q_DIM:
-        return c->n_heads * c->head_dim;
-    case KV_DIM:
-        return c->n_kv_heads * c->head_dim;
-    case VOCAB:
-        return c->vocab_size;
-    case CTX:
-        return c->n_ctx;
-    default:
-        return 1;
+    case DIM: return c->dim;
+    case HIDDEN: return c->hidden_dim;
+    case Q_DIM: return c->n_heads * c->head_dim;
+    case KV_DIM: return c->n_kv_heads * c->head_dim;
+    case VOCAB: return c->vocab_size;
+    case CTX: return c->n_ctx;
+    default: return 1;
     }
 }
 
@@ -110,10 +100,8 @@ const float *checkpoint_vector(Checkpoint *ck, const Mat *m, Error *e) {
  * file says; a config that promises them is checked by its reader. */
 static bool required(Field field, const Config *c) {
     switch (field) {
-    case FIELD_POS_EMB:
-        return c->pos == POS_LEARNED;
-    case FIELD_LM_HEAD:
-        return !c->tied;
+    case FIELD_POS_EMB: return c->pos == POS_LEARNED;
+    case FIELD_LM_HEAD: return !c->tied;
     case FIELD_FINAL_NORM_BIAS:
     case FIELD_ATTN_NORM_BIAS:
     case FIELD_FFN_NORM_BIAS:
@@ -123,35 +111,27 @@ static bool required(Field field, const Config *c) {
     case FIELD_BO:
     case FIELD_B_GATE:
     case FIELD_B_UP:
-    case FIELD_B_DOWN:
-        return false;
-    case FIELD_W_GATE:
-        return c->ffn == FFN_SWIGLU;
-    default:
-        return true;
+    case FIELD_B_DOWN: return false;
+    case FIELD_W_GATE: return c->ffn == FFN_SWIGLU;
+    default: return true;
     }
 }
 
 /* A tensor that the switches leave no place for would be ignored: that changes the maths. */
 static bool allowed(Field field, const Config *c) {
     switch (field) {
-    case FIELD_POS_EMB:
-        return c->pos == POS_LEARNED;
+    case FIELD_POS_EMB: return c->pos == POS_LEARNED;
     case FIELD_W_GATE:
-    case FIELD_B_GATE:
-        return c->ffn == FFN_SWIGLU;
+    case FIELD_B_GATE: return c->ffn == FFN_SWIGLU;
     case FIELD_FINAL_NORM_BIAS:
     case FIELD_ATTN_NORM_BIAS:
-    case FIELD_FFN_NORM_BIAS:
-        return c->norm == NORM_LAYERNORM;
-    default:
-        return true;
+    case FIELD_FFN_NORM_BIAS: return c->norm == NORM_LAYERNORM;
+    default: return true;
     }
 }
 
 static size_t mat_bytes(const Mat *m) {
-    size_t scales =
-        m->group ? (size_t)m->rows * (size_t)m->cols / (size_t)m->group * sizeof(float) : 0;
+    size_t scales = m->group ? (size_t)m->rows * (size_t)m->cols / (size_t)m->group * sizeof(float) : 0;
     return (size_t)m->rows * dtype_row_bytes(m->dtype, (size_t)m->cols) + scales;
 }
 
@@ -174,22 +154,20 @@ int checkpoint_bind(Checkpoint *ck, Config *config, Weights *weights, Error *e) 
         int rows, cols;
         field_shape(&rows, &cols, t->field, c);
         if (t->layer >= c->n_layers) {
-            fail(e, "%s: %s: expected layers 0 to %d, found layer %d", ck->path, t->name,
-                 c->n_layers - 1, t->layer);
+            fail(e, "%s: %s: expected layers 0 to %d, found layer %d", ck->path, t->name, c->n_layers - 1, t->layer);
             goto done;
         }
         if (!allowed(t->field, c)) {
-            fail(e, "%s: %s: expected no such tensor with this config, found one", ck->path,
-                 t->name);
+            fail(e, "%s: %s: expected no such tensor with this config, found one", ck->path, t->name);
             goto done;
         }
         if (t->mat.rows != rows || t->mat.cols != cols) {
             if (place[t->field].vector)
-                fail(e, "%s: %s: shape: expected [%d], found %d x %d values", ck->path, t->name,
-                     cols, t->mat.rows, t->mat.cols);
+                fail(e, "%s: %s: shape: expected [%d], found %d x %d values", ck->path, t->name, cols, t->mat.rows,
+                     t->mat.cols);
             else
-                fail(e, "%s: %s: shape: expected [%d, %d], found [%d, %d]", ck->path, t->name, rows,
-                     cols, t->mat.rows, t->mat.cols);
+                fail(e, "%s: %s: shape: expected [%d, %d], found [%d, %d]", ck->path, t->name, rows, cols, t->mat.rows,
+                     t->mat.cols);
             goto done;
         }
         unsigned char *mark = &seen[(size_t)(t->layer + 1) * FIELD_COUNT + (size_t)t->field];
@@ -198,8 +176,7 @@ int checkpoint_bind(Checkpoint *ck, Config *config, Weights *weights, Error *e) 
             goto done;
         }
         *mark = 1;
-        if (t->field == FIELD_LM_HEAD && c->tied)
-            continue; /* a copy of tok_emb that is not needed */
+        if (t->field == FIELD_LM_HEAD && c->tied) continue; /* a copy of tok_emb that is not needed */
         char *base = t->layer < 0 ? (char *)w : (char *)&ck->layers[t->layer];
         if (place[t->field].vector) {
             const float *v = checkpoint_vector(ck, &t->mat, e);
@@ -212,22 +189,19 @@ int checkpoint_bind(Checkpoint *ck, Config *config, Weights *weights, Error *e) 
         ck->weights_bytes += mat_bytes(&t->mat);
     }
     for (int layer = -1; layer < c->n_layers; layer++) {
-        int first = layer < 0 ? 0 : FIELD_ATTN_NORM,
-            last = layer < 0 ? FIELD_ATTN_NORM : FIELD_COUNT;
+        int first = layer < 0 ? 0 : FIELD_ATTN_NORM, last = layer < 0 ? FIELD_ATTN_NORM : FIELD_COUNT;
         for (int f = first; f < last; f++) {
             bool there = seen[(size_t)(layer + 1) * FIELD_COUNT + (size_t)f];
             if (!there && required((Field)f, c)) {
-                if (layer < 0)
-                    fail(e, "%s: %s: expected the tensor, found none", ck->path,
-                         field_name((Field)f));
+                if (layer < 0) fail(e, "%s: %s: expected the tensor, found none", ck->path, field_name((Field)f));
                 else
-                    fail(e, "%s: %s of layer %d: expected the tensor, found none", ck->path,
-                         field_name((Field)f), layer);
+                    fail(e, "%s: %s of layer %d: expected the tensor, found none", ck->path, field_name((Field)f),
+                         layer);
                 goto done;
             }
             if (layer > 0 && there != seen[FIELD_COUNT + (size_t)f]) {
-                fail(e, "%s: %s of layer %d: expected as in layer 0, found %s", ck->path,
-                     field_name((Field)f), layer, there ? "one" : "none");
+                fail(e, "%s: %s of layer %d: expected as in layer 0, found %s", ck->path, field_name((Field)f), layer,
+                     there ? "one" : "none");
                 goto done;
             }
         }

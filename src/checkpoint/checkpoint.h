@@ -41,28 +41,28 @@ typedef enum {
 /* One row of the tensor table: what every format is reduced to before it is bound. */
 typedef struct {
     Field field;
-    int layer;       /* -1: of no layer */
-    char name[80];   /* as in the file, for messages */
-    Mat mat;         /* a vector has one row */
+    int layer;     /* -1: of no layer */
+    char name[80]; /* as in the file, for messages */
+    Mat mat;       /* a vector has one row */
 } Tensor;
 
 typedef struct {
     CheckpointFormat format;
-    char *path;              /* as given */
-    char arch[32];           /* "llama", "mistral", "gpt2", "llama_swap" */
+    char *path;    /* as given */
+    char arch[32]; /* "llama", "mistral", "gpt2", "llama_swap" */
     Config config;
     int n_files;
-    File *files;             /* [n_files] mappings */
-    Gguf gguf;               /* parsed header when format is FORMAT_GGUF (the tokenizer reads it too) */
+    File *files; /* [n_files] mappings */
+    Gguf gguf;   /* parsed header when format is FORMAT_GGUF (the tokenizer reads it too) */
     size_t n_tensors, tensors_room;
-    Tensor *tensors;         /* [n_tensors] */
-    void **owned;            /* converted tensors, config arrays; freed on close */
+    Tensor *tensors; /* [n_tensors] */
+    void **owned;    /* converted tensors, config arrays; freed on close */
     size_t n_owned;
-    int version;             /* of llama2.c and GGUF files */
-    int bos;                 /* -1: unknown */
-    int eos[16], n_eos;      /* all end tokens that config.json and generation_config.json name */
+    int version;                  /* of llama2.c and GGUF files */
+    int bos;                      /* -1: unknown */
+    int eos[16], n_eos;           /* all end tokens that config.json and generation_config.json name */
     size_t params, weights_bytes; /* of the tensors the model uses */
-    Layer *layers;           /* [n_layers] that checkpoint_bind hands out */
+    Layer *layers;                /* [n_layers] that checkpoint_bind hands out */
 } Checkpoint;
 
 /* checkpoint_open - sniffs the format, reads the header and config, checks every size. */

@@ -32,13 +32,7 @@ static bool stopped(const Writer *w) { return w->stop && *w->stop; }
 
 static bool is_vector(Field f) {
     int rows, cols;
-    Config c = {.dim = 2,
-                .hidden_dim = 2,
-                .n_heads = 1,
-                .n_kv_heads = 1,
-                .head_dim = 2,
-                .vocab_size = 2,
-                .n_ctx = 2};
+    Config c = {.dim = 2, .hidden_dim = 2, .n_heads = 1, .n_kv_heads = 1, .head_dim = 2, .vocab_size = 2, .n_ctx = 2};
     field_shape(&rows, &cols, f, &c);
     return rows == 1;
 }
@@ -50,71 +44,33 @@ static Mat source_mat(const Writer *w, Field f, int layer) {
     const float *v = NULL;
     int rows, cols;
     switch (f) {
-    case FIELD_TOK_EMB:
-        return g->tok_emb;
-    case FIELD_POS_EMB:
-        return g->pos_emb;
-    case FIELD_LM_HEAD:
-        return w->config.tied ? (Mat){0} : g->lm_head;
-    case FIELD_WQ:
-        return l->attn.wq;
-    case FIELD_WK:
-        return l->attn.wk;
-    case FIELD_WV:
-        return l->attn.wv;
-    case FIELD_WO:
-        return l->attn.wo;
-    case FIELD_W_GATE:
-        return l->ffn.w_gate;
-    case FIELD_W_UP:
-        return l->ffn.w_up;
-    case FIELD_W_DOWN:
-        return l->ffn.w_down;
-    case FIELD_FINAL_NORM:
-        v = g->final_norm;
-        break;
-    case FIELD_FINAL_NORM_BIAS:
-        v = g->final_norm_bias;
-        break;
-    case FIELD_ATTN_NORM:
-        v = l->attn_norm;
-        break;
-    case FIELD_ATTN_NORM_BIAS:
-        v = l->attn_norm_bias;
-        break;
-    case FIELD_FFN_NORM:
-        v = l->ffn_norm;
-        break;
-    case FIELD_FFN_NORM_BIAS:
-        v = l->ffn_norm_bias;
-        break;
-    case FIELD_BQ:
-        v = l->attn.bq;
-        break;
-    case FIELD_BK:
-        v = l->attn.bk;
-        break;
-    case FIELD_BV:
-        v = l->attn.bv;
-        break;
-    case FIELD_BO:
-        v = l->attn.bo;
-        break;
-    case FIELD_B_GATE:
-        v = l->ffn.b_gate;
-        break;
-    case FIELD_B_UP:
-        v = l->ffn.b_up;
-        break;
-    case FIELD_B_DOWN:
-        v = l->ffn.b_down;
-        break;
-    case FIELD_COUNT:
-        break;
+    case FIELD_TOK_EMB: return g->tok_emb;
+    case FIELD_POS_EMB: return g->pos_emb;
+    case FIELD_LM_HEAD: return w->config.tied ? (Mat){0} : g->lm_head;
+    case FIELD_WQ: return l->attn.wq;
+    case FIELD_WK: return l->attn.wk;
+    case FIELD_WV: return l->attn.wv;
+    case FIELD_WO: return l->attn.wo;
+    case FIELD_W_GATE: return l->ffn.w_gate;
+    case FIELD_W_UP: return l->ffn.w_up;
+    case FIELD_W_DOWN: return l->ffn.w_down;
+    case FIELD_FINAL_NORM: v = g->final_norm; break;
+    case FIELD_FINAL_NORM_BIAS: v = g->final_norm_bias; break;
+    case FIELD_ATTN_NORM: v = l->attn_norm; break;
+    case FIELD_ATTN_NORM_BIAS: v = l->attn_norm_bias; break;
+    case FIELD_FFN_NORM: v = l->ffn_norm; break;
+    case FIELD_FFN_NORM_BIAS: v = l->ffn_norm_bias; break;
+    case FIELD_BQ: v = l->attn.bq; break;
+    case FIELD_BK: v = l->attn.bk; break;
+    case FIELD_BV: v = l->attn.bv; break;
+    case FIELD_BO: v = l->attn.bo; break;
+    case FIELD_B_GATE: v = l->ffn.b_gate; break;
+    case FIELD_B_UP: v = l->ffn.b_up; break;
+    case FIELD_B_DOWN: v = l->ffn.b_down; break;
+    case FIELD_COUNT: break;
     }
     field_shape(&rows, &cols, f, w->source);
-    return (Mat){
-        .dtype = DTYPE_F32, .rows = 1, .cols = cols, .stride_bytes = (size_t)cols * 4, .data = v};
+    return (Mat){.dtype = DTYPE_F32, .rows = 1, .cols = cols, .stride_bytes = (size_t)cols * 4, .data = v};
 }
 
 /* Feature j of a head in the target's order is this feature in the source's. */
@@ -138,8 +94,7 @@ static bool pooled(const Writer *w, Field f) {
 /* Row r of the target's matrix, in f32: the mean over the pooled heads of the reordered source row.
  */
 static void target_row(const Writer *w, Field f, const Mat *m, int r) {
-    int d = w->source->head_dim,
-        n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
+    int d = w->source->head_dim, n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
     bool heads = pooled(w, f) || reordered(w, f);
     if (!heads) {
         mat_dequantize_row(w->sum, m, r);
@@ -156,8 +111,7 @@ static void target_row(const Writer *w, Field f, const Mat *m, int r) {
 /* The same for a bias: its features are the rows. */
 static void target_vector(const Writer *w, Field f, const Mat *m, int cols) {
     const float *v = m->data;
-    int d = w->source->head_dim,
-        n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
+    int d = w->source->head_dim, n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
     for (int j = 0; j < cols; j++) {
         if (!pooled(w, f) && !reordered(w, f)) {
             w->sum[j] = v[j];
@@ -211,19 +165,16 @@ static int write_tensor(Writer *w, Field f, int layer, DType type) {
         }
         if (is_vector(f)) target_vector(w, f, &m, cols);
         else target_row(w, f, &m, r);
-        if (!dtype_quantize(w->packed, w->sum, (size_t)cols, type))
-            return refuse_row(w, f, r, type);
+        if (!dtype_quantize(w->packed, w->sum, (size_t)cols, type)) return refuse_row(w, f, r, type);
         write_bytes(w, w->packed, bytes);
     }
     return 0;
 }
 
 /* Calls visit for each tensor that the model has, the layers' in order. */
-static int each_tensor(Writer *w, int (*visit)(Writer *w, Field f, int layer, void *arg),
-                       void *arg) {
+static int each_tensor(Writer *w, int (*visit)(Writer *w, Field f, int layer, void *arg), void *arg) {
     for (int layer = -1; layer < w->config.n_layers; layer++) {
-        int first = layer < 0 ? 0 : FIELD_ATTN_NORM,
-            last = layer < 0 ? FIELD_ATTN_NORM : FIELD_COUNT;
+        int first = layer < 0 ? 0 : FIELD_ATTN_NORM, last = layer < 0 ? FIELD_ATTN_NORM : FIELD_COUNT;
         for (int f = first; f < last; f++)
             if (source_mat(w, (Field)f, layer).data && visit(w, (Field)f, layer, arg)) return -1;
     }
@@ -290,9 +241,7 @@ typedef struct {
 } Table;
 
 enum { GGUF_ALIGNMENT = 32 };
-static uint64_t aligned(uint64_t n) {
-    return (n + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT;
-}
+static uint64_t aligned(uint64_t n) { return (n + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT; }
 
 static void table_row(Table *t, const char *name, int rows, int cols, int ggml, size_t bytes) {
     put_str(&t->infos, name);
@@ -341,15 +290,12 @@ static int write_gguf(Writer *w) {
     const Config *c = &w->config;
     const RopeConfig *r = &c->rope;
     if (c->norm != NORM_RMSNORM || c->ffn != FFN_SWIGLU || c->pos != POS_ROPE)
-        return fail(w->e, "%s: architecture: expected a LLaMA for GGUF, found %s", w->ck->path,
-                    w->ck->arch);
+        return fail(w->e, "%s: architecture: expected a LLaMA for GGUF, found %s", w->ck->path, w->ck->arch);
     if (r->rotary_dim != c->head_dim)
-        return fail(w->e, "%s: rotary dimension: expected head_dim %d for GGUF llama, found %d",
-                    w->ck->path, c->head_dim, r->rotary_dim);
-    if (r->scaling == ROPE_SCALING_DYNAMIC ||
-        (r->scaling == ROPE_SCALING_YARN && (r->mscale != 0 || !r->truncate)))
-        return fail(w->e, "%s: rope scaling: expected a rule that GGUF can hold, found another",
-                    w->ck->path);
+        return fail(w->e, "%s: rotary dimension: expected head_dim %d for GGUF llama, found %d", w->ck->path,
+                    c->head_dim, r->rotary_dim);
+    if (r->scaling == ROPE_SCALING_DYNAMIC || (r->scaling == ROPE_SCALING_YARN && (r->mscale != 0 || !r->truncate)))
+        return fail(w->e, "%s: rope scaling: expected a rule that GGUF can hold, found another", w->ck->path);
     Buffer kv = {0};
     Table table = {0};
     size_t n_kv = 0;
@@ -369,8 +315,7 @@ static int write_gguf(Writer *w) {
     key_u32(&kv, &n_kv, "llama.rope.dimension_count", r->rotary_dim);
     key_u32(&kv, &n_kv, "llama.vocab_size", c->vocab_size);
     if (r->scaling == ROPE_SCALING_LINEAR || r->scaling == ROPE_SCALING_YARN) {
-        key_str(&kv, &n_kv, "llama.rope.scaling.type",
-                r->scaling == ROPE_SCALING_LINEAR ? "linear" : "yarn");
+        key_str(&kv, &n_kv, "llama.rope.scaling.type", r->scaling == ROPE_SCALING_LINEAR ? "linear" : "yarn");
         key_f32(&kv, &n_kv, "llama.rope.scaling.factor", r->factor);
         if (r->scaling == ROPE_SCALING_YARN) {
             key_u32(&kv, &n_kv, "llama.rope.scaling.original_context_length", r->original_ctx);
@@ -383,21 +328,18 @@ static int write_gguf(Writer *w) {
     } else if (r->scaling == ROPE_SCALING_LONGROPE) {
         key_str(&kv, &n_kv, "llama.rope.scaling.type", "longrope");
         key_u32(&kv, &n_kv, "llama.rope.scaling.original_context_length", r->original_ctx);
-        if (r->attention_factor > 0)
-            key_f32(&kv, &n_kv, "llama.rope.scaling.attn_factor", r->attention_factor);
+        if (r->attention_factor > 0) key_f32(&kv, &n_kv, "llama.rope.scaling.attn_factor", r->attention_factor);
     }
     const Gguf *g = w->ck->format == FORMAT_GGUF ? &w->ck->gguf : NULL;
     for (size_t i = 0; g && i < g->n_kv; i++) { /* names, licence, vocabulary: byte for byte */
         Str key = g->kv[i].key;
-        bool keep =
-            starts_with(key, "tokenizer.") ||
-            (starts_with(key, "general.") && !starts_with(key, "general.architecture") &&
-             !starts_with(key, "general.alignment") && !starts_with(key, "general.file_type") &&
-             !starts_with(key, "general.quantization_version"));
+        bool keep = starts_with(key, "tokenizer.") ||
+                    (starts_with(key, "general.") && !starts_with(key, "general.architecture") &&
+                     !starts_with(key, "general.alignment") && !starts_with(key, "general.file_type") &&
+                     !starts_with(key, "general.quantization_version"));
         if (!keep) continue;
         const unsigned char *from = (const unsigned char *)key.s - 8;
-        const unsigned char *to =
-            i + 1 < g->n_kv ? (const unsigned char *)g->kv[i + 1].key.s - 8 : g->kv_end;
+        const unsigned char *to = i + 1 < g->n_kv ? (const unsigned char *)g->kv[i + 1].key.s - 8 : g->kv_end;
         put(&kv, from, (size_t)(to - from));
         n_kv++;
     }
@@ -474,8 +416,7 @@ static int write_bin_list(Writer *w, const Field *list, int n, int group) {
                         for (int k = 0; k < group; k++) max = fmaxf(max, fabsf(w->sum[c + k]));
                         float scale = max / 127;
                         int8_t *q = (int8_t *)w->packed;
-                        for (int k = 0; k < group; k++)
-                            q[k] = scale > 0 ? (int8_t)roundf(w->sum[c + k] / scale) : 0;
+                        for (int k = 0; k < group; k++) q[k] = scale > 0 ? (int8_t)roundf(w->sum[c + k] / scale) : 0;
                         if (pass == 0) write_bytes(w, q, (size_t)group);
                         else write_bytes(w, &scale, sizeof scale);
                     }
@@ -487,9 +428,8 @@ static int write_bin_list(Writer *w, const Field *list, int n, int group) {
 }
 
 static int write_bin(Writer *w) {
-    static const Field v0[] = {FIELD_TOK_EMB, FIELD_ATTN_NORM, FIELD_WQ,        FIELD_WK,
-                               FIELD_WV,      FIELD_WO,        FIELD_FFN_NORM,  FIELD_W_GATE,
-                               FIELD_W_DOWN,  FIELD_W_UP,      FIELD_FINAL_NORM};
+    static const Field v0[] = {FIELD_TOK_EMB,  FIELD_ATTN_NORM, FIELD_WQ,     FIELD_WK,   FIELD_WV,        FIELD_WO,
+                               FIELD_FFN_NORM, FIELD_W_GATE,    FIELD_W_DOWN, FIELD_W_UP, FIELD_FINAL_NORM};
     static const Field norms[] = {FIELD_ATTN_NORM, FIELD_FFN_NORM, FIELD_FINAL_NORM};
     static const Field mats[] = {FIELD_TOK_EMB, FIELD_WQ,     FIELD_WK,     FIELD_WV,
                                  FIELD_WO,      FIELD_W_GATE, FIELD_W_DOWN, FIELD_W_UP};
@@ -498,37 +438,30 @@ static int write_bin(Writer *w) {
     const RopeConfig *r = &c->rope;
     const char *path = w->ck->path;
     if (c->norm != NORM_RMSNORM || c->ffn != FFN_SWIGLU || c->pos != POS_ROPE)
-        return fail(w->e, "%s: architecture: expected a LLaMA for .bin, found %s", path,
-                    w->ck->arch);
+        return fail(w->e, "%s: architecture: expected a LLaMA for .bin, found %s", path, w->ck->arch);
     if (r->theta != 10000 || r->scaling != ROPE_SCALING_NONE || r->freq_factors)
-        return fail(
-            w->e, "%s: rope: expected theta 10000 without scaling for .bin, found theta %g%s", path,
-            r->theta, r->scaling != ROPE_SCALING_NONE || r->freq_factors ? " and scaling" : "");
+        return fail(w->e, "%s: rope: expected theta 10000 without scaling for .bin, found theta %g%s", path, r->theta,
+                    r->scaling != ROPE_SCALING_NONE || r->freq_factors ? " and scaling" : "");
     if (c->norm_eps != 1e-5f)
-        return fail(w->e, "%s: norm eps: expected 1e-05 for .bin, found %g", path,
-                    (double)c->norm_eps);
+        return fail(w->e, "%s: norm eps: expected 1e-05 for .bin, found %g", path, (double)c->norm_eps);
     if (c->head_dim * c->n_heads != c->dim || r->rotary_dim != c->head_dim)
-        return fail(w->e, "%s: head_dim: expected dim / n_heads = %d for .bin, found %d", path,
-                    c->dim / c->n_heads, c->head_dim);
+        return fail(w->e, "%s: head_dim: expected dim / n_heads = %d for .bin, found %d", path, c->dim / c->n_heads,
+                    c->head_dim);
     if (w->weights->layers[0].attn.bq || w->weights->layers[0].ffn.b_up)
         return fail(w->e, "%s: biases: expected none for .bin, found some", path);
     if (w->type > DTYPE_F32 && w->type != DTYPE_Q8_0)
-        return fail(w->e, "--type: expected f32 or q8_0 for .bin, found %s",
-                    dtype_info[w->type].name);
+        return fail(w->e, "--type: expected f32 or q8_0 for .bin, found %s", dtype_info[w->type].name);
     int group = w->type == DTYPE_Q8_0 ? 64 : 0;
     while (group && (c->dim % group || c->hidden_dim % group)) group /= 2;
     if (w->type == DTYPE_Q8_0 && group < 2)
-        return fail(w->e, "%s: dim: expected an even one for groups of int8, found %d", path,
-                    c->dim);
-    int32_t header[7] = {c->dim,        c->hidden_dim, c->n_layers, c->n_heads,
-                         c->n_kv_heads, c->vocab_size, c->n_ctx};
+        return fail(w->e, "%s: dim: expected an even one for groups of int8, found %d", path, c->dim);
+    int32_t header[7] = {c->dim, c->hidden_dim, c->n_layers, c->n_heads, c->n_kv_heads, c->vocab_size, c->n_ctx};
     if (!group) {
         if (!c->tied) header[5] = -header[5];
         write_bytes(w, header, sizeof header);
         if (write_bin_list(w, v0, 11, 0)) return -1;
         float zero = 0; /* the tables of cos and sin, which llama2.c skips */
-        for (size_t i = 0; i < (size_t)c->n_ctx * (size_t)c->head_dim; i++)
-            write_bytes(w, &zero, sizeof zero);
+        for (size_t i = 0; i < (size_t)c->n_ctx * (size_t)c->head_dim; i++) write_bytes(w, &zero, sizeof zero);
     } else {
         unsigned char start[256] = {0};
         const uint32_t magic = 0x616b3432, version = 2;
@@ -547,9 +480,7 @@ static int write_bin(Writer *w) {
 /* ---- Hugging Face directory ---------------------------------------------------------------------
  */
 
-static const char *st_dtype(DType t) {
-    return t == DTYPE_F16 ? "F16" : t == DTYPE_BF16 ? "BF16" : "F32";
-}
+static const char *st_dtype(DType t) { return t == DTYPE_F16 ? "F16" : t == DTYPE_BF16 ? "BF16" : "F32"; }
 
 static DType hf_type(const Writer *w, Field f, const Mat *m) {
     DType t = target_type(w, f, m);
@@ -564,8 +495,8 @@ static int add_header(Writer *w, Field f, int layer, void *arg) {
     DType type = hf_type(w, f, &m);
     field_shape(&rows, &cols, f, &w->config);
     size_t bytes = (size_t)rows * dtype_row_bytes(type, (size_t)cols);
-    int n = snprintf(entry, sizeof entry, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[",
-                     t->n++ ? "," : "{", name_of(name, f, layer, NAMES_HF), st_dtype(type));
+    int n = snprintf(entry, sizeof entry, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->n++ ? "," : "{",
+                     name_of(name, f, layer, NAMES_HF), st_dtype(type));
     if (!is_vector(f)) n += snprintf(entry + n, sizeof entry - (size_t)n, "%d,", rows);
     n += snprintf(entry + n, sizeof entry - (size_t)n, "%d],\"data_offsets\":[%llu,%llu]}", cols,
                   (unsigned long long)t->offset, (unsigned long long)(t->offset + bytes));
@@ -603,54 +534,44 @@ static void print_list(FILE *f, const char *key, const float *x, int n) {
 }
 
 static int write_config(Writer *w) {
-    static const char *const rule[] = {"default", "linear", "dynamic",
-                                       "yarn",    "llama3", "longrope"};
+    static const char *const rule[] = {"default", "linear", "dynamic", "yarn", "llama3", "longrope"};
     const Config *c = &w->config;
     const RopeConfig *r = &c->rope;
     const Layer *l = &w->weights->layers[0];
     FILE *f = w->file;
     bool llama = c->norm == NORM_RMSNORM && c->ffn == FFN_SWIGLU && c->pos == POS_ROPE;
     if (c->pos == POS_ROPE && r->freq_factors)
-        return fail(
-            w->e,
-            "%s: rope_freqs: expected a rule that config.json can name, found one divisor a pair",
-            w->ck->path);
+        return fail(w->e, "%s: rope_freqs: expected a rule that config.json can name, found one divisor a pair",
+                    w->ck->path);
     int n_ctx = r->scaling == ROPE_SCALING_DYNAMIC ? r->original_ctx : c->n_ctx;
-    fprintf(
-        f,
-        "{\n \"architectures\": [\"%s\"],\n \"model_type\": \"%s\",\n \"hidden_act\": \"silu\",\n",
-        llama ? "LlamaForCausalLM" : "LlamaSwapForCausalLM", llama ? "llama" : "llama_swap");
+    fprintf(f, "{\n \"architectures\": [\"%s\"],\n \"model_type\": \"%s\",\n \"hidden_act\": \"silu\",\n",
+            llama ? "LlamaForCausalLM" : "LlamaSwapForCausalLM", llama ? "llama" : "llama_swap");
     if (!llama)
         fprintf(f, " \"norm\": \"%s\",\n \"ffn\": \"%s\",\n \"positions\": \"%s\",\n",
-                c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm",
-                c->ffn == FFN_SWIGLU ? "swiglu" : "gelu", c->pos == POS_ROPE ? "rope" : "learned");
-    fprintf(f, " \"hidden_size\": %d,\n \"intermediate_size\": %d,\n \"num_hidden_layers\": %d,\n",
-            c->dim, c->hidden_dim, c->n_layers);
-    fprintf(f, " \"num_attention_heads\": %d,\n \"num_key_value_heads\": %d,\n \"head_dim\": %d,\n",
-            c->n_heads, c->n_kv_heads, c->head_dim);
-    fprintf(f,
-            " \"vocab_size\": %d,\n \"max_position_embeddings\": %d,\n \"rms_norm_eps\": %.9g,\n",
-            c->vocab_size, n_ctx, (double)c->norm_eps);
+                c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", c->ffn == FFN_SWIGLU ? "swiglu" : "gelu",
+                c->pos == POS_ROPE ? "rope" : "learned");
+    fprintf(f, " \"hidden_size\": %d,\n \"intermediate_size\": %d,\n \"num_hidden_layers\": %d,\n", c->dim,
+            c->hidden_dim, c->n_layers);
+    fprintf(f, " \"num_attention_heads\": %d,\n \"num_key_value_heads\": %d,\n \"head_dim\": %d,\n", c->n_heads,
+            c->n_kv_heads, c->head_dim);
+    fprintf(f, " \"vocab_size\": %d,\n \"max_position_embeddings\": %d,\n \"rms_norm_eps\": %.9g,\n", c->vocab_size,
+            n_ctx, (double)c->norm_eps);
     fprintf(f, " \"tie_word_embeddings\": %s,\n \"attention_bias\": %s,\n \"mlp_bias\": %s,\n",
             c->tied ? "true" : "false", l->attn.bq ? "true" : "false", l->ffn.b_up ? "true" : "false");
     if (w->ck->bos >= 0) fprintf(f, " \"bos_token_id\": %d,\n", w->ck->bos);
     if (w->ck->n_eos) fprintf(f, " \"eos_token_id\": %d,\n", w->ck->eos[0]);
     fprintf(f, " \"rope_theta\": %.17g", c->pos == POS_ROPE ? r->theta : 10000.0);
     if (c->pos == POS_ROPE && r->scaling != ROPE_SCALING_NONE) {
-        fprintf(f, ",\n \"rope_scaling\": {\"rope_type\": \"%s\", \"factor\": %.17g",
-                rule[r->scaling], r->factor);
-        if (r->scaling >= ROPE_SCALING_YARN)
-            fprintf(f, ", \"original_max_position_embeddings\": %d", r->original_ctx);
+        fprintf(f, ",\n \"rope_scaling\": {\"rope_type\": \"%s\", \"factor\": %.17g", rule[r->scaling], r->factor);
+        if (r->scaling >= ROPE_SCALING_YARN) fprintf(f, ", \"original_max_position_embeddings\": %d", r->original_ctx);
         if (r->scaling == ROPE_SCALING_LLAMA3)
-            fprintf(f, ", \"low_freq_factor\": %.17g, \"high_freq_factor\": %.17g",
-                    r->low_freq_factor, r->high_freq_factor);
-        if (r->attention_factor > 0)
-            fprintf(f, ", \"attention_factor\": %.17g", r->attention_factor);
+            fprintf(f, ", \"low_freq_factor\": %.17g, \"high_freq_factor\": %.17g", r->low_freq_factor,
+                    r->high_freq_factor);
+        if (r->attention_factor > 0) fprintf(f, ", \"attention_factor\": %.17g", r->attention_factor);
         if (r->scaling == ROPE_SCALING_YARN) {
             fprintf(f, ", \"beta_fast\": %.17g, \"beta_slow\": %.17g", r->beta_fast, r->beta_slow);
             if (r->mscale != 0) fprintf(f, ", \"mscale\": %.17g", r->mscale);
-            if (r->mscale_all_dim != 0)
-                fprintf(f, ", \"mscale_all_dim\": %.17g", r->mscale_all_dim);
+            if (r->mscale_all_dim != 0) fprintf(f, ", \"mscale_all_dim\": %.17g", r->mscale_all_dim);
             if (!r->truncate) fputs(", \"truncate\": false", f);
         }
         if (r->scaling == ROPE_SCALING_LONGROPE) {
@@ -672,12 +593,10 @@ static int write_config(Writer *w) {
 static int write_file(Writer *w, const char *path, int (*body)(Writer *w)) {
     w->path = path;
     w->file = fopen(path, "wbx");
-    if (!w->file)
-        return fail(w->e, "%s: file: expected to create it, found %s", path, strerror(errno));
+    if (!w->file) return fail(w->e, "%s: file: expected to create it, found %s", path, strerror(errno));
     int status = body(w);
     if (!status && (fflush(w->file) || ferror(w->file) || fsync(fileno(w->file))))
-        status = fail(w->e, "%s: writing: expected success, found %s", path,
-                      strerror(errno ? errno : EIO));
+        status = fail(w->e, "%s: writing: expected success, found %s", path, strerror(errno ? errno : EIO));
     if (fclose(w->file) && !status)
         status = fail(w->e, "%s: writing: expected success, found %s", path, strerror(errno));
     if (status) unlink(path);
@@ -692,7 +611,7 @@ static int copy_body(Writer *w) {
 
 /* What a directory may hold: the model, and the tokenizer's files of a Hugging Face directory, which go along. */
 static const char *const names[] = {
-    "config.json", "model.safetensors", "tokenizer.json",          "tokenizer.model",       "vocab.json",
+    "config.json", "model.safetensors",     "tokenizer.json",          "tokenizer.model",       "vocab.json",
     "merges.txt",  "tokenizer_config.json", "special_tokens_map.json", "generation_config.json"};
 enum { N_NAMES = sizeof names / sizeof *names, FIRST_TOKENIZER_FILE = 2, AFTER_VOCABULARIES = 5 };
 
@@ -727,14 +646,12 @@ void convert_remove(const char *temporary) {
 static int write_directory(Writer *w, const char *temporary, bool *carried) {
     char file[8192];
     if (mkdir(temporary, 0755))
-        return fail(w->e, "%s: directory: expected to create it, found %s", temporary,
-                    strerror(errno));
+        return fail(w->e, "%s: directory: expected to create it, found %s", temporary, strerror(errno));
     snprintf(file, sizeof file, "%s/config.json", temporary);
     int status = write_file(w, file, write_config);
     snprintf(file, sizeof file, "%s/model.safetensors", temporary);
     if (!status) status = write_file(w, file, write_safetensors);
-    if (!status && w->ck->format == FORMAT_HF_DIR)
-        status = copy_tokenizer(w, w->ck->path, temporary, carried);
+    if (!status && w->ck->format == FORMAT_HF_DIR) status = copy_tokenizer(w, w->ck->path, temporary, carried);
     return status;
 }
 
@@ -757,45 +674,40 @@ static int convert_named(Writer *w, const char *temporary, const char *output, b
         *carried = g && gguf_find(g, "tokenizer.ggml.tokens");
         return write_file(w, temporary, write_gguf);
     }
-    return ends_with(output, ".bin") ? write_file(w, temporary, write_bin)
-                                     : write_directory(w, temporary, carried);
+    return ends_with(output, ".bin") ? write_file(w, temporary, write_bin) : write_directory(w, temporary, carried);
 }
 
-int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights *weights,
-                       const ConvertOptions *o, bool *carried, Error *e) {
-    Writer w = {.ck = ck, .config = *config, .source = config, .weights = weights, .type = o->type, .stop = o->stop,
-                .e = e};
+int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights *weights, const ConvertOptions *o,
+                       bool *carried, Error *e) {
+    Writer w = {
+        .ck = ck, .config = *config, .source = config, .weights = weights, .type = o->type, .stop = o->stop, .e = e};
     const char *output = o->output;
     char temporary[CONVERT_NAME];
     struct stat st;
     *carried = false;
     size_t length = strlen(output);
     while (length > 1 && output[length - 1] == '/') length--;
-    if (length == 0 || length > CONVERT_NAME - 32)
-        return fail(e, "--output: expected a name, found %zu bytes", length);
+    if (length == 0 || length > CONVERT_NAME - 32) return fail(e, "--output: expected a name, found %zu bytes", length);
     bool single = ends_with(output, ".gguf") || ends_with(output, ".bin");
     if (!single && stat(output, &st) == 0 && rmdir(output))
-        return fail(e, "%s: directory: expected a new or empty one, found %s", output,
-                    strerror(errno));
+        return fail(e, "%s: directory: expected a new or empty one, found %s", output, strerror(errno));
     if (single && stat(output, &st) == 0 && S_ISDIR(st.st_mode))
         return fail(e, "%s: file: expected a file's name, found a directory", output);
     if (ck->format != FORMAT_HF_DIR && single && stat(output, &st) == 0) {
         struct stat mine;
         if (stat(ck->path, &mine) == 0 && mine.st_ino == st.st_ino && mine.st_dev == st.st_dev)
-            return fail(e, "%s: output: expected another file than the input, found the same",
-                        output);
+            return fail(e, "%s: output: expected another file than the input, found the same", output);
     }
     if (!strcmp(ck->arch, "gpt2"))
-        return fail(e, "%s: architecture: expected a LLaMA or a llama_swap to write, found gpt2",
-                    ck->path);
+        return fail(e, "%s: architecture: expected a LLaMA or a llama_swap to write, found gpt2", ck->path);
     if (!single && o->type > DTYPE_BF16)
         return fail(e, "--type: expected f32, f16 or bf16 for a Hugging Face directory, found %s",
                     dtype_info[o->type].name);
     if (config->pos == POS_ROPE) w.config.rope.pairing = single ? ROPE_PAIRS : ROPE_HALF;
     if (o->kv_heads) {
         if (config->n_kv_heads % o->kv_heads)
-            return fail(e, "--kv-heads: expected a divisor of the %d heads there are, found %d",
-                        config->n_kv_heads, o->kv_heads);
+            return fail(e, "--kv-heads: expected a divisor of the %d heads there are, found %d", config->n_kv_heads,
+                        o->kv_heads);
         w.config.n_kv_heads = o->kv_heads;
     }
     size_t widest = (size_t)config->dim;
@@ -807,9 +719,8 @@ int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights
     w.packed = malloc(widest * sizeof(float) + 64);
     snprintf(temporary, sizeof temporary, "%.*s.%ld.part", (int)length, output, (long)getpid());
     publish(o->temporary, temporary);
-    int status = w.row && w.sum && w.packed
-                     ? convert_named(&w, temporary, output, carried)
-                     : fail(e, "%s: memory: expected some, found none", output);
+    int status = w.row && w.sum && w.packed ? convert_named(&w, temporary, output, carried)
+                                            : fail(e, "%s: memory: expected some, found none", output);
     char final[CONVERT_NAME];
     snprintf(final, sizeof final, "%.*s", (int)length, output);
     if (!status && rename(temporary, final))

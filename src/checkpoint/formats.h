@@ -24,10 +24,7 @@ int checkpoint_add(Checkpoint *ck, Field field, int layer, const char *name, Mat
 
 typedef enum { NAMES_HF, NAMES_GGUF, NAMES_GPT2, NAME_STYLES } NameStyle;
 
-enum {
-    FIELD_QKV = FIELD_COUNT,
-    FIELD_QKV_BIAS
-}; /* GPT-2's fused projection: three fields in one */
+enum { FIELD_QKV = FIELD_COUNT, FIELD_QKV_BIAS }; /* GPT-2's fused projection: three fields in one */
 
 /* name_find - the field and layer that a tensor name of that style stands for; -1: none. */
 int name_find(const char *name, size_t n, NameStyle style, int *layer);

@@ -8,9 +8,7 @@
 
 #include "checkpoint/formats.h"
 
-static bool str_is(Str s, const char *text) {
-    return strlen(text) == s.n && memcmp(s.s, text, s.n) == 0;
-}
+static bool str_is(Str s, const char *text) { return strlen(text) == s.n && memcmp(s.s, text, s.n) == 0; }
 
 /* Reads keys "ARCH.name"; `failed` collects, so that a list of reads needs one check. */
 typedef struct {
@@ -89,17 +87,13 @@ static int check_known(Keys *k) {
     size_t prefix = strlen(k->arch);
     for (size_t i = 0; i < k->g->n_kv; i++) {
         Str key = k->g->kv[i].key;
-        if (key.n <= prefix + 1 || memcmp(key.s, k->arch, prefix) != 0 || key.s[prefix] != '.')
-            continue;
+        if (key.n <= prefix + 1 || memcmp(key.s, k->arch, prefix) != 0 || key.s[prefix] != '.') continue;
         Str name = {key.s + prefix + 1, key.n - prefix - 1};
         bool found = false;
-        for (size_t j = 0; j < sizeof known / sizeof *known && !found; j++)
-            found = str_is(name, known[j]);
+        for (size_t j = 0; j < sizeof known / sizeof *known && !found; j++) found = str_is(name, known[j]);
         if (!found)
-            return fail(
-                k->e,
-                "%s: %.*s: expected a key this program knows, found one that may change the maths",
-                k->path, (int)(key.n < 100 ? key.n : 100), key.s);
+            return fail(k->e, "%s: %.*s: expected a key this program knows, found one that may change the maths",
+                        k->path, (int)(key.n < 100 ? key.n : 100), key.s);
     }
     return 0;
 }
@@ -108,8 +102,7 @@ static int check_known(Keys *k) {
 static void refuse_unless(Keys *k, const char *name, double neutral, double also) {
     double x = neutral;
     if (!k->failed && get_float(k, name, &x) && x != neutral && x != also) {
-        fail(k->e, "%s: %s.%s: expected %g, found %g, which is not supported", k->path, k->arch,
-             name, neutral, x);
+        fail(k->e, "%s: %s.%s: expected %g, found %g, which is not supported", k->path, k->arch, name, neutral, x);
         k->failed = true;
     }
 }
@@ -144,13 +137,10 @@ static int read_rope(Checkpoint *ck, Keys *k, Error *e) {
     if (str_is(type, "linear")) {
         r->scaling = r->factor == 1 ? ROPE_SCALING_NONE : ROPE_SCALING_LINEAR;
         if (!has_factor && r->factor == 1)
-            return fail(e, "%s: %s.rope.scaling.factor: expected the key, found none", k->path,
-                        k->arch);
+            return fail(e, "%s: %s.rope.scaling.factor: expected the key, found none", k->path, k->arch);
     } else if (str_is(type, "yarn")) {
         r->scaling = ROPE_SCALING_YARN;
-        if (!has_factor)
-            return fail(e, "%s: %s.rope.scaling.factor: expected the key, found none", k->path,
-                        k->arch);
+        if (!has_factor) return fail(e, "%s: %s.rope.scaling.factor: expected the key, found none", k->path, k->arch);
         get_float(k, "rope.scaling.yarn_beta_fast", &r->beta_fast);
         get_float(k, "rope.scaling.yarn_beta_slow", &r->beta_slow);
         refuse_unless(k, "rope.scaling.yarn_ext_factor", 1, -1);
@@ -158,20 +148,18 @@ static int read_rope(Checkpoint *ck, Keys *k, Error *e) {
         /* llama.cpp multiplies this with YaRN's own 0.1 ln(factor) + 1, Hugging Face replaces it.
          */
         double attn = 1;
-        if (get_float(k, "rope.scaling.attn_factor", &attn) ||
-            get_float(k, "rope.scaling.yarn_attn_factor", &attn))
+        if (get_float(k, "rope.scaling.attn_factor", &attn) || get_float(k, "rope.scaling.yarn_attn_factor", &attn))
             r->attention_factor = attn * (r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1);
     } else if (str_is(type, "longrope") || (str_is(type, "none") && longer && shorter)) {
         r->scaling = ROPE_SCALING_LONGROPE;
         r->factor = (double)c->n_ctx / r->original_ctx;
         get_float(k, "rope.scaling.attn_factor", &r->attention_factor);
     } else if (!str_is(type, "none")) {
-        return fail(e,
-                    "%s: %s.rope.scaling.type: expected none, linear, yarn or longrope, found %.*s",
-                    k->path, k->arch, (int)(type.n < 40 ? type.n : 40), type.s);
+        return fail(e, "%s: %s.rope.scaling.type: expected none, linear, yarn or longrope, found %.*s", k->path,
+                    k->arch, (int)(type.n < 40 ? type.n : 40), type.s);
     } else if (r->factor != 1) {
-        return fail(e, "%s: %s.rope.scaling.type: expected a type for the factor %g, found none",
-                    k->path, k->arch, r->factor);
+        return fail(e, "%s: %s.rope.scaling.type: expected a type for the factor %g, found none", k->path, k->arch,
+                    r->factor);
     }
 
     /* Frequency factors of each pair: Llama 3.1's bands baked in, or LongRoPE's two sets. */
@@ -179,24 +167,22 @@ static int read_rope(Checkpoint *ck, Keys *k, Error *e) {
         const char *name;
         const float **out;
         bool wanted;
-    } factors[] = {
-        {"rope_freqs.weight", &r->freq_factors, true},
-        {"rope_factors_long.weight", &r->long_factor, r->scaling == ROPE_SCALING_LONGROPE},
-        {"rope_factors_short.weight", &r->short_factor, r->scaling == ROPE_SCALING_LONGROPE}};
+    } factors[] = {{"rope_freqs.weight", &r->freq_factors, true},
+                   {"rope_factors_long.weight", &r->long_factor, r->scaling == ROPE_SCALING_LONGROPE},
+                   {"rope_factors_short.weight", &r->short_factor, r->scaling == ROPE_SCALING_LONGROPE}};
     for (int i = 0; i < 3; i++) {
         const GgufTensor *t = gguf_tensor(k->g, factors[i].name);
         if (!t || !factors[i].wanted) continue;
         if (t->ggml_type != 0 || t->n_dims != 1 || t->dims[0] != (uint64_t)r->rotary_dim / 2)
-            return fail(e, "%s: %s: expected %d f32 values, found %llu of type %s", k->path,
-                        factors[i].name, r->rotary_dim / 2, (unsigned long long)t->dims[0],
-                        ggml_type(t->ggml_type)->name);
+            return fail(e, "%s: %s: expected %d f32 values, found %llu of type %s", k->path, factors[i].name,
+                        r->rotary_dim / 2, (unsigned long long)t->dims[0], ggml_type(t->ggml_type)->name);
         Mat m = {.dtype = DTYPE_F32, .rows = 1, .cols = (int)t->dims[0], .data = t->data};
         *factors[i].out = checkpoint_vector(ck, &m, e);
         if (!*factors[i].out) return -1;
         for (int j = 0; j < m.cols; j++)
             if (!(isfinite((*factors[i].out)[j]) && (*factors[i].out)[j] > 0))
-                return fail(e, "%s: %s[%d]: expected a positive number, found %g", k->path,
-                            factors[i].name, j, (double)(*factors[i].out)[j]);
+                return fail(e, "%s: %s[%d]: expected a positive number, found %g", k->path, factors[i].name, j,
+                            (double)(*factors[i].out)[j]);
     }
     return k->failed ? -1 : 0;
 }
@@ -209,35 +195,28 @@ static int check_vocabulary(Checkpoint *ck, Error *e) {
     const GgufKv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
     if (tokens) {
         if (tokens->type != GGUF_ARRAY || tokens->item_type != GGUF_STRING)
-            return fail(
-                e, "%s: tokenizer.ggml.tokens: expected an array of strings, found something else",
-                path);
+            return fail(e, "%s: tokenizer.ggml.tokens: expected an array of strings, found something else", path);
         if (tokens->n != (size_t)ck->config.vocab_size)
-            return fail(
-                e, "%s: tokenizer.ggml.tokens: expected %d, the rows of the embedding, found %zu",
-                path, ck->config.vocab_size, tokens->n);
+            return fail(e, "%s: tokenizer.ggml.tokens: expected %d, the rows of the embedding, found %zu", path,
+                        ck->config.vocab_size, tokens->n);
         const struct {
             const char *key;
             GgufType type, also;
-        } table[] = {{"tokenizer.ggml.scores", GGUF_F32, GGUF_F32},
-                     {"tokenizer.ggml.token_type", GGUF_I32, GGUF_U32}};
+        } table[] = {{"tokenizer.ggml.scores", GGUF_F32, GGUF_F32}, {"tokenizer.ggml.token_type", GGUF_I32, GGUF_U32}};
         for (int i = 0; i < 2; i++) {
             const GgufKv *kv = gguf_find(g, table[i].key);
             if (!kv) continue;
-            if (kv->type != GGUF_ARRAY ||
-                (kv->item_type != table[i].type && kv->item_type != table[i].also))
-                return fail(e, "%s: %s: expected an array of %s, found something else", path,
-                            table[i].key, i ? "i32" : "f32");
+            if (kv->type != GGUF_ARRAY || (kv->item_type != table[i].type && kv->item_type != table[i].also))
+                return fail(e, "%s: %s: expected an array of %s, found something else", path, table[i].key,
+                            i ? "i32" : "f32");
             if (kv->n != tokens->n)
-                return fail(e, "%s: %s: expected %zu, one a token, found %zu", path, table[i].key,
-                            tokens->n, kv->n);
+                return fail(e, "%s: %s: expected %zu, one a token, found %zu", path, table[i].key, tokens->n, kv->n);
         }
     }
     int64_t id;
     static const char *end[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                 "tokenizer.ggml.eom_token_id"};
-    int found =
-        gguf_get_int(g, "tokenizer.ggml.bos_token_id", &id, 0, ck->config.vocab_size - 1, e);
+    int found = gguf_get_int(g, "tokenizer.ggml.bos_token_id", &id, 0, ck->config.vocab_size - 1, e);
     if (found < 0) return -1;
     if (found) ck->bos = (int)id;
     for (int i = 0; i < 3; i++) {
@@ -255,8 +234,7 @@ static int dtype_of(uint32_t type) {
 }
 
 static int read_tensor(Checkpoint *ck, const GgufTensor *t, Error *e) {
-    static const char *ignored[] = {"rope_freqs.weight", "rope_factors_long.weight",
-                                    "rope_factors_short.weight"};
+    static const char *ignored[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
     Config *c = &ck->config;
     char name[80];
     snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.s);
@@ -264,21 +242,18 @@ static int read_tensor(Checkpoint *ck, const GgufTensor *t, Error *e) {
         if (strcmp(name, ignored[i]) == 0) return 0;
     int layer, field = name_find(t->name.s, t->name.n, NAMES_GGUF, &layer);
     size_t n = t->name.n;
-    if (field < 0 && n > 20 && memcmp(t->name.s + n - 20, ".attn_rot_embd.freqs", 20) == 0)
-        return 0;
-    if (field < 0)
-        return fail(e, "%s: %s: expected a tensor this program knows, found another", ck->path,
-                    name);
+    if (field < 0 && n > 20 && memcmp(t->name.s + n - 20, ".attn_rot_embd.freqs", 20) == 0) return 0;
+    if (field < 0) return fail(e, "%s: %s: expected a tensor this program knows, found another", ck->path, name);
     int dtype = dtype_of(t->ggml_type);
     if (dtype < 0)
-        return fail(e, "%s: %s: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found %s",
+        return fail(e,
+                    "%s: %s: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found %s",
                     ck->path, name, ggml_type(t->ggml_type)->name);
     for (int i = 0; i < t->n_dims; i++)
         if ((i >= 2 && t->dims[i] != 1) || t->dims[i] > INT32_MAX)
             return fail(e, "%s: %s: dimension %d: expected a matrix, found %llu", ck->path, name, i,
                         (unsigned long long)t->dims[i]);
-    Mat m = {
-        .dtype = (DType)dtype, .rows = (int)t->dims[1], .cols = (int)t->dims[0], .data = t->data};
+    Mat m = {.dtype = (DType)dtype, .rows = (int)t->dims[1], .cols = (int)t->dims[0], .data = t->data};
     m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
     if (field < FIELD_COUNT) return checkpoint_add(ck, (Field)field, layer, name, m, e);
 
@@ -286,8 +261,8 @@ static int read_tensor(Checkpoint *ck, const GgufTensor *t, Error *e) {
     int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
     if (field == FIELD_QKV) {
         if (m.rows != q + 2 * kv || m.cols != c->dim)
-            return fail(e, "%s: %s: shape: expected [%d, %d], found [%d, %d]", ck->path, name,
-                        q + 2 * kv, c->dim, m.rows, m.cols);
+            return fail(e, "%s: %s: shape: expected [%d, %d], found [%d, %d]", ck->path, name, q + 2 * kv, c->dim,
+                        m.rows, m.cols);
         return checkpoint_add(ck, FIELD_WQ, layer, name, mat_rows(&m, 0, q), e) ||
                        checkpoint_add(ck, FIELD_WK, layer, name, mat_rows(&m, q, kv), e) ||
                        checkpoint_add(ck, FIELD_WV, layer, name, mat_rows(&m, q + kv, kv), e)
@@ -295,8 +270,7 @@ static int read_tensor(Checkpoint *ck, const GgufTensor *t, Error *e) {
                    : 0;
     }
     if (m.rows != 1 || m.cols != q + 2 * kv || m.dtype != DTYPE_F32)
-        return fail(e, "%s: %s: expected %d f32 values, found [%d, %d]", ck->path, name, q + 2 * kv,
-                    m.rows, m.cols);
+        return fail(e, "%s: %s: expected %d f32 values, found [%d, %d]", ck->path, name, q + 2 * kv, m.rows, m.cols);
     Mat part = m;
     const int first[3] = {0, q, q + kv}, count[3] = {q, kv, kv};
     const Field fields[3] = {FIELD_BQ, FIELD_BK, FIELD_BV};
@@ -333,17 +307,16 @@ int gguf_model_open(Checkpoint *ck, Error *e) {
     if (k.failed) return -1;
     c->n_kv_heads = c->n_heads;
     get_int(&k, "attention.head_count_kv", &c->n_kv_heads, 1, INT32_MAX);
-    if (!gguf_find(g, gpt2 ? "gpt2.attention.key_length" : "llama.attention.key_length") &&
-        c->dim % c->n_heads)
-        return fail(e, "%s: %s.attention.head_count: expected a divisor of %d, found %d", ck->path,
-                    ck->arch, c->dim, c->n_heads);
+    if (!gguf_find(g, gpt2 ? "gpt2.attention.key_length" : "llama.attention.key_length") && c->dim % c->n_heads)
+        return fail(e, "%s: %s.attention.head_count: expected a divisor of %d, found %d", ck->path, ck->arch, c->dim,
+                    c->n_heads);
     int value_dim = c->head_dim = c->dim / c->n_heads;
     get_int(&k, "attention.key_length", &c->head_dim, 1, INT32_MAX);
     value_dim = c->head_dim;
     get_int(&k, "attention.value_length", &value_dim, 1, INT32_MAX);
     if (value_dim != c->head_dim)
-        return fail(e, "%s: %s.attention.value_length: expected the key length %d, found %d",
-                    ck->path, ck->arch, c->head_dim, value_dim);
+        return fail(e, "%s: %s.attention.value_length: expected the key length %d, found %d", ck->path, ck->arch,
+                    c->head_dim, value_dim);
     double eps = 1e-5;
     get_float(&k, gpt2 ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", &eps);
     c->norm_eps = (float)eps;
@@ -355,32 +328,27 @@ int gguf_model_open(Checkpoint *ck, Error *e) {
     bool causal = true;
     char causal_key[128];
     if (gguf_get_bool(g, full(&k, "attention.causal", causal_key), &causal, e) < 0) return -1;
-    if (!causal)
-        return fail(e, "%s: %s: expected true, found false, which is not supported", ck->path,
-                    causal_key);
+    if (!causal) return fail(e, "%s: %s: expected true, found false, which is not supported", ck->path, causal_key);
     int window = 0;
-    if (get_int(&k, "attention.sliding_window", &window, 0, INT32_MAX) && window &&
-        window < c->n_ctx)
-        return fail(
-            e, "%s: %s.attention.sliding_window: expected none, found %d, which is not supported",
-            ck->path, ck->arch, window);
+    if (get_int(&k, "attention.sliding_window", &window, 0, INT32_MAX) && window && window < c->n_ctx)
+        return fail(e, "%s: %s.attention.sliding_window: expected none, found %d, which is not supported", ck->path,
+                    ck->arch, window);
     if (k.failed) return -1;
 
     c->norm = gpt2 ? NORM_LAYERNORM : NORM_RMSNORM;
     c->ffn = gpt2 ? FFN_GELU : FFN_SWIGLU;
     c->pos = gpt2 ? POS_LEARNED : POS_ROPE;
     const GgufTensor *embedding = gguf_tensor(g, "token_embd.weight");
-    if (!embedding)
-        return fail(e, "%s: token_embd.weight: expected the tensor, found none", ck->path);
+    if (!embedding) return fail(e, "%s: token_embd.weight: expected the tensor, found none", ck->path);
     if (embedding->dims[1] > 1 << 24)
-        return fail(e, "%s: token_embd.weight: expected at most %d rows, found %llu", ck->path,
-                    1 << 24, (unsigned long long)embedding->dims[1]);
+        return fail(e, "%s: token_embd.weight: expected at most %d rows, found %llu", ck->path, 1 << 24,
+                    (unsigned long long)embedding->dims[1]);
     c->vocab_size = (int)embedding->dims[1];
     c->tied = !gguf_tensor(g, "output.weight");
     int vocab = c->vocab_size;
     if (get_int(&k, "vocab_size", &vocab, 1, INT32_MAX) && vocab != c->vocab_size)
-        return fail(e, "%s: %s.vocab_size: expected %d, the rows of the embedding, found %d",
-                    ck->path, ck->arch, c->vocab_size, vocab);
+        return fail(e, "%s: %s.vocab_size: expected %d, the rows of the embedding, found %d", ck->path, ck->arch,
+                    c->vocab_size, vocab);
     if (k.failed || config_check(&(Config){.dim = c->dim,
                                            .hidden_dim = c->hidden_dim,
                                            .n_layers = c->n_layers,

@@ -33,11 +33,9 @@ static int transpose(Loader *l, Mat *m, const SafeTensor *t) {
     unsigned char *copy = checkpoint_alloc(l->ck, in * out, each, l->e);
     if (!copy) return -1;
     for (size_t o = 0; o < out; o++)
-        for (size_t i = 0; i < in; i++)
-            memcpy(copy + (o * in + i) * each, t->data + (i * out + o) * each, each);
+        for (size_t i = 0; i < in; i++) memcpy(copy + (o * in + i) * each, t->data + (i * out + o) * each, each);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = ((uintptr_t)t->data + page - 1) / page * page,
-              to = ((uintptr_t)t->data + t->bytes) / page * page;
+    uintptr_t from = ((uintptr_t)t->data + page - 1) / page * page, to = ((uintptr_t)t->data + t->bytes) / page * page;
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
     m->data = copy;
     m->rows = (int)out;
@@ -54,8 +52,7 @@ static bool ends_with(const char *s, const char *end) {
 /* Buffers and heads of other tasks that old files carry are no weights; anything else inside a
  * layer is. */
 static bool ignorable(const char *name, bool gpt2) {
-    static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias",
-                                          ".attn.masked_bias"};
+    static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
     static const char *const inside[] = {"model.", "lm_head.", "h.", "wte.", "wpe.", "ln_f."};
     for (size_t i = 0; i < 3; i++)
         if (ends_with(name, buffers[i])) return true;
@@ -68,8 +65,7 @@ static int add_qkv(Loader *l, int layer, const SafeTensor *t, const Mat *m) {
     const Config *c = &l->ck->config;
     int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
     if (m->rows != q + 2 * kv)
-        return fail(l->e, "%s: %s: shape: expected %d outputs, found %d", l->ck->path, t->name,
-                    q + 2 * kv, m->rows);
+        return fail(l->e, "%s: %s: shape: expected %d outputs, found %d", l->ck->path, t->name, q + 2 * kv, m->rows);
     const Mat wq = mat_rows(m, 0, q), wk = mat_rows(m, q, kv), wv = mat_rows(m, q + kv, kv);
     return checkpoint_add(l->ck, FIELD_WQ, layer, t->name, wq, l->e) ||
                    checkpoint_add(l->ck, FIELD_WK, layer, t->name, wk, l->e) ||
@@ -84,8 +80,7 @@ static int add_qkv_bias(Loader *l, int layer, const SafeTensor *t, Mat m) {
     const int first[3] = {0, q, q + kv}, count[3] = {q, kv, kv};
     const Field field[3] = {FIELD_BQ, FIELD_BK, FIELD_BV};
     if (m.cols != q + 2 * kv)
-        return fail(l->e, "%s: %s: shape: expected [%d], found [%d]", l->ck->path, t->name,
-                    q + 2 * kv, m.cols);
+        return fail(l->e, "%s: %s: shape: expected [%d], found [%d]", l->ck->path, t->name, q + 2 * kv, m.cols);
     for (int i = 0; i < 3; i++) {
         Mat part = m;
         part.data = t->data + (size_t)first[i] * dtype_row_bytes(m.dtype, 1);
@@ -103,31 +98,25 @@ static int add_tensor(Loader *l, const SafeTensor *t) {
     int layer, field = name_find(name, strlen(name), gpt2 ? NAMES_GPT2 : NAMES_HF, &layer);
     if (field < 0) {
         if (ignorable(name, gpt2)) return 0;
-        return fail(l->e, "%s: %s: expected a tensor this program knows, found another", ck->path,
-                    t->name);
+        return fail(l->e, "%s: %s: expected a tensor this program knows, found another", ck->path, t->name);
     }
-    bool attention = field >= FIELD_BQ && field <= FIELD_BO,
-         mlp = field >= FIELD_B_GATE && field <= FIELD_B_DOWN;
+    bool attention = field >= FIELD_BQ && field <= FIELD_BO, mlp = field >= FIELD_B_GATE && field <= FIELD_B_DOWN;
     if (!gpt2 && ((attention && !l->config.attention_bias) || (mlp && !l->config.mlp_bias)))
         return fail(l->e, "%s: %s: expected no bias (%s is false), found one", ck->path, t->name,
                     attention ? "attention_bias" : "mlp_bias");
     int dtype = dtype_of(t->dtype);
-    if (dtype < 0)
-        return fail(l->e, "%s: %s: dtype: expected F32, F16 or BF16, found %s", ck->path, t->name,
-                    t->dtype);
+    if (dtype < 0) return fail(l->e, "%s: %s: dtype: expected F32, F16 or BF16, found %s", ck->path, t->name, t->dtype);
     for (int i = 0; i < t->n_dims; i++)
         if (t->dims[i] < 1 || t->dims[i] > INT32_MAX)
             return fail(l->e, "%s: %s: shape: expected sizes from 1, found %lld", ck->path, t->name,
                         (long long)t->dims[i]);
     if (t->n_dims < 1 || t->n_dims > 2)
-        return fail(l->e, "%s: %s: shape: expected 1 or 2 dimensions, found %d", ck->path, t->name,
-                    t->n_dims);
+        return fail(l->e, "%s: %s: shape: expected 1 or 2 dimensions, found %d", ck->path, t->name, t->n_dims);
     Mat m = {.dtype = (DType)dtype, .data = t->data};
     m.rows = t->n_dims == 2 ? (int)t->dims[0] : 1;
     m.cols = (int)t->dims[t->n_dims - 1];
     m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
-    bool conv1d = gpt2 && (field == FIELD_WO || field == FIELD_W_UP || field == FIELD_W_DOWN ||
-                           field == FIELD_QKV);
+    bool conv1d = gpt2 && (field == FIELD_WO || field == FIELD_W_UP || field == FIELD_W_DOWN || field == FIELD_QKV);
     if (conv1d && t->n_dims == 2 && transpose(l, &m, t)) return -1;
     if (field == FIELD_QKV) return add_qkv(l, layer, t, &m);
     if (field == FIELD_QKV_BIAS) return add_qkv_bias(l, layer, t, m);
@@ -191,7 +180,8 @@ static int open_shards(Loader *l, const char *dir, const char *index_path) {
     const cJSON *map = cJSON_GetObjectItemCaseSensitive(root, "weight_map");
     size_t n = (size_t)cJSON_GetArraySize(map);
     if (!cJSON_IsObject(map) || n == 0) {
-        fail(l->e, "%s: weight_map: expected an object with tensors, found %s", index_path, map ? "something else" : "none");
+        fail(l->e, "%s: weight_map: expected an object with tensors, found %s", index_path,
+             map ? "something else" : "none");
         goto done;
     }
     if (!(places = malloc(n * sizeof *places))) {
@@ -220,11 +210,10 @@ static int check_biases(const Loader *l) {
     for (size_t i = 0; i < l->ck->n_tensors; i++) found[l->ck->tensors[i].field] = true;
     for (int f = FIELD_BQ; f <= FIELD_B_DOWN; f++) {
         bool attention = f <= FIELD_BO,
-             mlp = f == FIELD_B_UP || f == FIELD_B_DOWN ||
-                   (f == FIELD_B_GATE && l->ck->config.ffn == FFN_SWIGLU);
+             mlp = f == FIELD_B_UP || f == FIELD_B_DOWN || (f == FIELD_B_GATE && l->ck->config.ffn == FFN_SWIGLU);
         if (((attention && l->config.attention_bias) || (mlp && l->config.mlp_bias)) && !found[f])
-            return fail(l->e, "%s: %s: expected the bias (%s is true), found none", l->ck->path,
-                        field_name((Field)f), attention ? "attention_bias" : "mlp_bias");
+            return fail(l->e, "%s: %s: expected the bias (%s is true), found none", l->ck->path, field_name((Field)f),
+                        attention ? "attention_bias" : "mlp_bias");
     }
     return 0;
 }
@@ -233,8 +222,7 @@ int hf_open(Checkpoint *ck, Error *e) {
     Loader l = {.ck = ck, .e = e};
     char dir[2048], path[2100];
     if (snprintf(dir, sizeof dir, "%s", ck->path) >= (int)sizeof dir)
-        return fail(e, "%.100s: path: expected at most %zu bytes, found more", ck->path,
-                    sizeof dir - 1);
+        return fail(e, "%.100s: path: expected at most %zu bytes, found more", ck->path, sizeof dir - 1);
     if (ck->format == FORMAT_SAFETENSORS) {
         char *slash = strrchr(dir, '/');
         if (slash) *slash = 0;
@@ -263,13 +251,11 @@ int hf_open(Checkpoint *ck, Error *e) {
     if (access(path, F_OK) != 0) {
         snprintf(path, sizeof path, "%s/pytorch_model.bin", dir);
         if (access(path, F_OK) == 0)
-            return fail(
-                e,
-                "%s: weights: expected model.safetensors, found a PyTorch pickle (convert it: "
-                "save_pretrained(..., safe_serialization=True))",
-                ck->path);
-        return fail(e, "%s: weights: expected model.safetensors or its index, found neither",
-                    ck->path);
+            return fail(e,
+                        "%s: weights: expected model.safetensors, found a PyTorch pickle (convert it: "
+                        "save_pretrained(..., safe_serialization=True))",
+                        ck->path);
+        return fail(e, "%s: weights: expected model.safetensors or its index, found neither", ck->path);
     }
     const File *file = checkpoint_map(ck, path, e);
     if (!file || add_file(&l, file, NULL, 0)) return -1;

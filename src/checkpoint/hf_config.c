@@ -53,7 +53,8 @@ static const char *const harmless[] = {
     "summary_use_proj",
     "summary_activation",
     "summary_first_dropout",
-    "summary_proj_to_logits", "summary_proj_to_labels",
+    "summary_proj_to_logits",
+    "summary_proj_to_labels",
     "gradient_checkpointing",
     "name_or_path",
     "max_length",
@@ -138,10 +139,8 @@ static int check_known(const cJSON *root, const char *path, Error *e) {
         for (size_t i = 0; i < sizeof harmless / sizeof *harmless && !known; i++)
             known = strcmp(item->string, harmless[i]) == 0;
         if (!known)
-            return fail(
-                e,
-                "%s: %.60s: expected a key this program knows, found one that may change the maths",
-                path, item->string);
+            return fail(e, "%s: %.60s: expected a key this program knows, found one that may change the maths", path,
+                        item->string);
     }
     return 0;
 }
@@ -164,17 +163,16 @@ static int need_int(int *out, const cJSON *root, const char *key, const char *pa
 }
 
 /* expect_false - a switch for something that is not built must be off. */
-static int expect_bool(const cJSON *root, const char *key, bool expected, const char *path,
-                       Error *e) {
+static int expect_bool(const cJSON *root, const char *key, bool expected, const char *path, Error *e) {
     bool x = expected;
     if (json_bool(&x, root, key, path, e)) return -1;
     if (x == expected) return 0;
-    return fail(e, "%s: %s: expected %s, found %s, which is not supported", path, key,
-                expected ? "true" : "false", x ? "true" : "false");
+    return fail(e, "%s: %s: expected %s, found %s, which is not supported", path, key, expected ? "true" : "false",
+                x ? "true" : "false");
 }
 
-static int read_factors(Checkpoint *ck, const float **out, const cJSON *rope, const char *key,
-                        int n, const char *path, Error *e) {
+static int read_factors(Checkpoint *ck, const float **out, const cJSON *rope, const char *key, int n, const char *path,
+                        Error *e) {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(rope, key), *item;
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != n)
         return fail(e, "%s: %s: expected a list of %d numbers, found something else", path, key, n);
@@ -183,16 +181,14 @@ static int read_factors(Checkpoint *ck, const float **out, const cJSON *rope, co
     int i = 0;
     cJSON_ArrayForEach(item, list) {
         if (!cJSON_IsNumber(item) || !(item->valuedouble > 0) || !isfinite(item->valuedouble))
-            return fail(e, "%s: %s[%d]: expected a positive number, found something else", path,
-                        key, i);
+            return fail(e, "%s: %s[%d]: expected a positive number, found something else", path, key, i);
         x[i++] = (float)item->valuedouble;
     }
     *out = x;
     return 0;
 }
 
-static int need_number(double *out, const cJSON *object, const char *key, const char *path,
-                       Error *e) {
+static int need_number(double *out, const cJSON *object, const char *key, const char *path, Error *e) {
     if (!given(object, key)) return fail(e, "%s: rope scaling: expected %s, found none", path, key);
     return json_number(out, object, key, path, e);
 }
@@ -230,18 +226,16 @@ static int read_rope(Checkpoint *ck, const cJSON *root, const char *path, Error 
                       .truncate = true,
                       .original_ctx = c->n_ctx};
     const char *scaling_key = given(root, "rope_parameters") ? "rope_parameters" : "rope_scaling";
-    const cJSON *rope =
-        given(root, scaling_key) ? cJSON_GetObjectItemCaseSensitive(root, scaling_key) : NULL;
+    const cJSON *rope = given(root, scaling_key) ? cJSON_GetObjectItemCaseSensitive(root, scaling_key) : NULL;
     const cJSON *item;
     if (rope && !cJSON_IsObject(rope))
         return fail(e, "%s: %s: expected an object, found something else", path, scaling_key);
     cJSON_ArrayForEach(item, rope) {
         bool known = cJSON_IsNull(item);
-        for (size_t i = 0; i < sizeof keys / sizeof *keys && !known; i++)
-            known = strcmp(item->string, keys[i]) == 0;
+        for (size_t i = 0; i < sizeof keys / sizeof *keys && !known; i++) known = strcmp(item->string, keys[i]) == 0;
         if (!known)
-            return fail(e, "%s: %s.%.40s: expected a key this program knows, found another", path,
-                        scaling_key, item->string);
+            return fail(e, "%s: %s.%.40s: expected a key this program knows, found another", path, scaling_key,
+                        item->string);
     }
     double partial = 1;
     bool interleaved = false;
@@ -254,27 +248,23 @@ static int read_rope(Checkpoint *ck, const cJSON *root, const char *path, Error 
     const char *type = "default";
     if (rope) {
         if (given(rope, "type") && !text_of(rope, "type"))
-            return fail(e, "%s: %s.type: expected a string, found something else", path,
-                        scaling_key);
+            return fail(e, "%s: %s.type: expected a string, found something else", path, scaling_key);
         if (given(rope, "rope_type") && !text_of(rope, "rope_type"))
-            return fail(e, "%s: %s.rope_type: expected a string, found something else", path,
-                        scaling_key);
+            return fail(e, "%s: %s.rope_type: expected a string, found something else", path, scaling_key);
         if (text_of(rope, "type")) type = text_of(rope, "type");
         if (text_of(rope, "rope_type")) type = text_of(rope, "rope_type");
         else if (!text_of(rope, "type") && given(rope, "factor"))
             return fail(e, "%s: %s: expected rope_type, found none", path, scaling_key);
         if (json_number(&r->theta, rope, "rope_theta", path, e) ||
             json_number(&partial, rope, "partial_rotary_factor", path, e) ||
-            json_int(&r->original_ctx, rope, "original_max_position_embeddings", 1, INT32_MAX, path,
-                     e))
+            json_int(&r->original_ctx, rope, "original_max_position_embeddings", 1, INT32_MAX, path, e))
             return -1;
     }
     if (!(partial > 0 && partial <= 1))
-        return fail(e, "%s: partial_rotary_factor: expected above 0 and at most 1, found %g", path,
-                    partial);
+        return fail(e, "%s: partial_rotary_factor: expected above 0 and at most 1, found %g", path, partial);
     r->rotary_dim = (int)(c->head_dim * partial);
-    bool original_given = given(root, "original_max_position_embeddings") ||
-                          (rope && given(rope, "original_max_position_embeddings"));
+    bool original_given =
+        given(root, "original_max_position_embeddings") || (rope && given(rope, "original_max_position_embeddings"));
 
     if (strcmp(type, "default") == 0) return 0;
     if (strcmp(type, "linear") == 0) {
@@ -286,15 +276,13 @@ static int read_rope(Checkpoint *ck, const cJSON *root, const char *path, Error 
         r->scaling = ROPE_SCALING_DYNAMIC;
         r->original_ctx = c->n_ctx; /* transformers uses max_position_embeddings */
         if (need_number(&r->factor, rope, "factor", path, e)) return -1;
-        if (r->factor >= 1 && r->factor * c->n_ctx < 1 << 26)
-            c->n_ctx = (int)(r->factor * c->n_ctx);
+        if (r->factor >= 1 && r->factor * c->n_ctx < 1 << 26) c->n_ctx = (int)(r->factor * c->n_ctx);
         return 0;
     }
     if (strcmp(type, "llama3") == 0) {
         r->scaling = ROPE_SCALING_LLAMA3;
         if (!original_given)
-            return fail(
-                e, "%s: rope scaling: expected original_max_position_embeddings, found none", path);
+            return fail(e, "%s: rope scaling: expected original_max_position_embeddings, found none", path);
         return need_number(&r->factor, rope, "factor", path, e) ||
                        need_number(&r->low_freq_factor, rope, "low_freq_factor", path, e) ||
                        need_number(&r->high_freq_factor, rope, "high_freq_factor", path, e)
@@ -322,29 +310,23 @@ static int read_rope(Checkpoint *ck, const cJSON *root, const char *path, Error 
     if (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0) {
         r->scaling = ROPE_SCALING_LONGROPE;
         r->factor = (double)c->n_ctx / r->original_ctx;
-        if (r->rotary_dim < 2 || r->rotary_dim > 2 * ROPE_MAX_PAIRS)
-            return 0; /* rope_check says so */
+        if (r->rotary_dim < 2 || r->rotary_dim > 2 * ROPE_MAX_PAIRS) return 0; /* rope_check says so */
         return json_number(&r->factor, rope, "factor", path, e) ||
                        json_number(&r->attention_factor, rope, "attention_factor", path, e) ||
-                       read_factors(ck, &r->short_factor, rope, "short_factor", r->rotary_dim / 2,
-                                    path, e) ||
-                       read_factors(ck, &r->long_factor, rope, "long_factor", r->rotary_dim / 2,
-                                    path, e)
+                       read_factors(ck, &r->short_factor, rope, "short_factor", r->rotary_dim / 2, path, e) ||
+                       read_factors(ck, &r->long_factor, rope, "long_factor", r->rotary_dim / 2, path, e)
                    ? -1
                    : 0;
     }
-    return fail(
-        e,
-        "%s: rope_type: expected default, linear, dynamic, yarn, llama3 or longrope, found %.40s",
-        path, type);
+    return fail(e, "%s: rope_type: expected default, linear, dynamic, yarn, llama3 or longrope, found %.40s", path,
+                type);
 }
 
-static int choose(int *out, const cJSON *root, const char *key, const char *zero, const char *one,
-                  const char *path, Error *e) {
+static int choose(int *out, const cJSON *root, const char *key, const char *zero, const char *one, const char *path,
+                  Error *e) {
     const char *x = text_of(root, key);
     if (!x || (strcmp(x, zero) != 0 && strcmp(x, one) != 0))
-        return fail(e, "%s: %s: expected %s or %s, found %.40s", path, key, zero, one,
-                    x ? x : "none");
+        return fail(e, "%s: %s: expected %s or %s, found %.40s", path, key, zero, one, x ? x : "none");
     *out = strcmp(x, one) == 0;
     return 0;
 }
@@ -362,8 +344,8 @@ static int read_llama(Checkpoint *ck, const cJSON *root, const char *path, HfCon
     c->n_ctx = mistral ? 131072 : 2048; /* MistralConfig's and LlamaConfig's defaults */
     c->n_kv_heads = mistral && absent(root, "num_key_value_heads") ? 8 : c->n_heads;
     if (!given(root, "head_dim") && c->dim % c->n_heads)
-        return fail(e, "%s: num_attention_heads: expected a divisor of hidden_size %d, found %d",
-                    path, c->dim, c->n_heads);
+        return fail(e, "%s: num_attention_heads: expected a divisor of hidden_size %d, found %d", path, c->dim,
+                    c->n_heads);
     c->head_dim = c->dim / c->n_heads;
     c->norm = NORM_RMSNORM;
     c->ffn = FFN_SWIGLU;
@@ -371,8 +353,7 @@ static int read_llama(Checkpoint *ck, const cJSON *root, const char *path, HfCon
     if (json_int(&c->n_kv_heads, root, "num_key_value_heads", 1, INT32_MAX, path, e) ||
         json_int(&c->head_dim, root, "head_dim", 1, INT32_MAX, path, e) ||
         json_int(&c->n_ctx, root, "max_position_embeddings", 1, 1 << 26, path, e) ||
-        json_number(&eps, root, "rms_norm_eps", path, e) ||
-        json_bool(&c->tied, root, "tie_word_embeddings", path, e) ||
+        json_number(&eps, root, "rms_norm_eps", path, e) || json_bool(&c->tied, root, "tie_word_embeddings", path, e) ||
         json_bool(&hf->attention_bias, root, "attention_bias", path, e) ||
         json_bool(&hf->mlp_bias, root, "mlp_bias", path, e))
         return -1;
@@ -389,8 +370,8 @@ static int read_llama(Checkpoint *ck, const cJSON *root, const char *path, HfCon
     } else {
         const char *act = given(root, "hidden_act") ? text_of(root, "hidden_act") : "silu";
         if (!act || (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0))
-            return fail(e, "%s: hidden_act: expected silu, found %.40s, which is not supported",
-                        path, act ? act : "no string");
+            return fail(e, "%s: hidden_act: expected silu, found %.40s, which is not supported", path,
+                        act ? act : "no string");
     }
     bool implied = mistral && absent(root, "sliding_window"); /* null is none */
     int window = implied ? 4096 : 0;
@@ -407,10 +388,8 @@ static int read_llama(Checkpoint *ck, const cJSON *root, const char *path, HfCon
 static int read_gpt2(Checkpoint *ck, const cJSON *root, const char *path, Error *e) {
     Config *c = &ck->config;
     double eps = 1e-5;
-    if (need_int(&c->dim, root, "n_embd", path, e) ||
-        need_int(&c->n_layers, root, "n_layer", path, e) ||
-        need_int(&c->n_heads, root, "n_head", path, e) ||
-        need_int(&c->vocab_size, root, "vocab_size", path, e))
+    if (need_int(&c->dim, root, "n_embd", path, e) || need_int(&c->n_layers, root, "n_layer", path, e) ||
+        need_int(&c->n_heads, root, "n_head", path, e) || need_int(&c->vocab_size, root, "vocab_size", path, e))
         return -1;
     c->n_ctx = 1024;
     c->tied = true;
@@ -419,10 +398,8 @@ static int read_gpt2(Checkpoint *ck, const cJSON *root, const char *path, Error 
         json_bool(&c->tied, root, "tie_word_embeddings", path, e))
         return -1;
     if (c->dim % c->n_heads)
-        return fail(e, "%s: n_head: expected a divisor of n_embd %d, found %d", path, c->dim,
-                    c->n_heads);
-    if (c->dim > 1 << 20)
-        return fail(e, "%s: n_embd: expected at most %d, found %d", path, 1 << 20, c->dim);
+        return fail(e, "%s: n_head: expected a divisor of n_embd %d, found %d", path, c->dim, c->n_heads);
+    if (c->dim > 1 << 20) return fail(e, "%s: n_embd: expected at most %d, found %d", path, 1 << 20, c->dim);
     c->hidden_dim = 4 * c->dim;
     if (json_int(&c->hidden_dim, root, "n_inner", 1, INT32_MAX, path, e)) return -1;
     c->n_kv_heads = c->n_heads;
@@ -431,12 +408,10 @@ static int read_gpt2(Checkpoint *ck, const cJSON *root, const char *path, Error 
     c->ffn = FFN_GELU;
     c->pos = POS_LEARNED;
     c->norm_eps = (float)eps;
-    const char *act =
-        given(root, "activation_function") ? text_of(root, "activation_function") : "gelu_new";
+    const char *act = given(root, "activation_function") ? text_of(root, "activation_function") : "gelu_new";
     if (!act || (strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0))
-        return fail(
-            e, "%s: activation_function: expected gelu_new, found %.40s, which is not supported",
-            path, act ? act : "no string");
+        return fail(e, "%s: activation_function: expected gelu_new, found %.40s, which is not supported", path,
+                    act ? act : "no string");
     if (expect_bool(root, "scale_attn_weights", true, path, e) ||
         expect_bool(root, "scale_attn_by_inverse_layer_idx", false, path, e) ||
         expect_bool(root, "add_cross_attention", false, path, e))
@@ -458,11 +433,8 @@ static int read_eos(Checkpoint *ck, const cJSON *root, const char *path, Error *
     }
     for (; item; item = item->next) {
         if (!cJSON_IsNumber(item) || item->valuedouble != floor(item->valuedouble))
-            return fail(
-                e, "%s: eos_token_id: expected an integer or a list of them, found something else",
-                path);
-        if (item->valuedouble < 0 || item->valuedouble >= ck->config.vocab_size)
-            continue; /* e.g. -1: none */
+            return fail(e, "%s: eos_token_id: expected an integer or a list of them, found something else", path);
+        if (item->valuedouble < 0 || item->valuedouble >= ck->config.vocab_size) continue; /* e.g. -1: none */
         int id = (int)item->valuedouble;
         bool known = false;
         for (int i = 0; i < ck->n_eos; i++) known |= ck->eos[i] == id;
@@ -485,13 +457,11 @@ int hf_config_read(Checkpoint *ck, const char *path, HfConfig *hf, Error *e) {
     for (size_t i = 0; type && i < sizeof archs / sizeof *archs; i++)
         if (strcmp(type, archs[i]) == 0) strcpy(ck->arch, archs[i]);
     if (!ck->arch[0]) {
-        fail(e, "%s: model_type: expected llama, mistral, gpt2 or llama_swap, found %.40s", path,
-             type ? type : "none");
+        fail(e, "%s: model_type: expected llama, mistral, gpt2 or llama_swap, found %.40s", path, type ? type : "none");
         goto done;
     }
     hf->gpt2 = strcmp(ck->arch, "gpt2") == 0;
-    if (check_known(root, path, e) ||
-        (hf->gpt2 ? read_gpt2(ck, root, path, e) : read_llama(ck, root, path, hf, e)) ||
+    if (check_known(root, path, e) || (hf->gpt2 ? read_gpt2(ck, root, path, e) : read_llama(ck, root, path, hf, e)) ||
         config_check(&ck->config, path, e) || read_eos(ck, root, path, e))
         goto done;
     if (json_int(&ck->bos, root, "bos_token_id", -1, ck->config.vocab_size - 1, path, e)) goto done;
@@ -504,9 +474,8 @@ done:
 int hf_generation_read(Checkpoint *ck, const char *path, Error *e) {
     cJSON *root = json_read(path, e);
     if (!root) return -1;
-    int status = cJSON_IsObject(root)
-                     ? read_eos(ck, root, path, e)
-                     : fail(e, "%s: JSON: expected an object, found something else", path);
+    int status = cJSON_IsObject(root) ? read_eos(ck, root, path, e)
+                                      : fail(e, "%s: JSON: expected an object, found something else", path);
     cJSON_Delete(root);
     return status;
 }

@@ -32,15 +32,12 @@ static int read_one(Reader *r, Field field, int layer) {
     int rows, cols;
     field_shape(&rows, &cols, field, &r->ck->config);
     const char *name = field_name(field);
-    Mat m = {.dtype = DTYPE_F32,
-             .rows = rows,
-             .cols = cols,
-             .stride_bytes = (size_t)cols * sizeof(float)};
+    Mat m = {.dtype = DTYPE_F32, .rows = rows, .cols = cols, .stride_bytes = (size_t)cols * sizeof(float)};
     size_t n = (size_t)rows * (size_t)cols;
     if (r->group && rows > 1) {
         if (cols % r->group)
-            return fail(r->e, "%s: %s: expected rows of a multiple of the group size %d, found %d",
-                        r->file->path, name, r->group, cols);
+            return fail(r->e, "%s: %s: expected rows of a multiple of the group size %d, found %d", r->file->path, name,
+                        r->group, cols);
         m.dtype = DTYPE_Q8_GROUP;
         m.group = r->group;
         m.stride_bytes = (size_t)cols;
@@ -62,51 +59,45 @@ static int read_layers(Reader *r, Field field) {
 
 static int read_list(Reader *r, const Field *list, int n) {
     for (int i = 0; i < n; i++)
-        if (list[i] < FIELD_ATTN_NORM ? read_one(r, list[i], -1) : read_layers(r, list[i]))
-            return -1;
+        if (list[i] < FIELD_ATTN_NORM ? read_one(r, list[i], -1) : read_layers(r, list[i])) return -1;
     return 0;
 }
 
 static int read_config(Checkpoint *ck, const int32_t x[INTS], Error *e) {
     Config *c = &ck->config;
     const char *path = ck->path;
-    static const char *name[INTS] = {"dim",        "hidden_dim", "n_layers", "n_heads",
-                                     "n_kv_heads", "vocab_size", "seq_len"};
+    static const char *name[INTS] = {"dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "seq_len"};
     for (int i = 0; i < INTS; i++)
         if (x[i] <= 0)
-            return fail(e,
-                        "%s: %s: expected a positive number, found %d (is this a llama2.c file?)",
-                        path, name[i], x[i]);
-    if (x[0] % x[3])
-        return fail(e, "%s: n_heads: expected a divisor of dim %d, found %d", path, x[0], x[3]);
+            return fail(e, "%s: %s: expected a positive number, found %d (is this a llama2.c file?)", path, name[i],
+                        x[i]);
+    if (x[0] % x[3]) return fail(e, "%s: n_heads: expected a divisor of dim %d, found %d", path, x[0], x[3]);
     int head_dim = x[0] / x[3];
-    *c = (Config){
-        .dim = x[0],
-        .hidden_dim = x[1],
-        .n_layers = x[2],
-        .n_heads = x[3],
-        .n_kv_heads = x[4],
-        .head_dim = head_dim,
-        .vocab_size = x[5],
-        .n_ctx = x[6],
-        .norm = NORM_RMSNORM,
-        .ffn = FFN_SWIGLU,
-        .pos = POS_ROPE,
-        .norm_eps = 1e-5f,
-        .rope = {.theta = 10000, .rotary_dim = head_dim, .pairing = ROPE_PAIRS, .factor = 1}};
+    *c = (Config){.dim = x[0],
+                  .hidden_dim = x[1],
+                  .n_layers = x[2],
+                  .n_heads = x[3],
+                  .n_kv_heads = x[4],
+                  .head_dim = head_dim,
+                  .vocab_size = x[5],
+                  .n_ctx = x[6],
+                  .norm = NORM_RMSNORM,
+                  .ffn = FFN_SWIGLU,
+                  .pos = POS_ROPE,
+                  .norm_eps = 1e-5f,
+                  .rope = {.theta = 10000, .rotary_dim = head_dim, .pairing = ROPE_PAIRS, .factor = 1}};
     return config_check(c, path, e);
 }
 
 static int open_v0(Reader *r, const int32_t x[INTS]) {
-    static const Field order[] = {FIELD_TOK_EMB, FIELD_ATTN_NORM, FIELD_WQ,        FIELD_WK,
-                                  FIELD_WV,      FIELD_WO,        FIELD_FFN_NORM,  FIELD_W_GATE,
-                                  FIELD_W_DOWN,  FIELD_W_UP,      FIELD_FINAL_NORM};
+    static const Field order[] = {FIELD_TOK_EMB,  FIELD_ATTN_NORM, FIELD_WQ,     FIELD_WK,   FIELD_WV,        FIELD_WO,
+                                  FIELD_FFN_NORM, FIELD_W_GATE,    FIELD_W_DOWN, FIELD_W_UP, FIELD_FINAL_NORM};
     Config *c = &r->ck->config;
     int32_t size[INTS];
     memcpy(size, x, sizeof size);
     if (size[5] == INT32_MIN)
-        return fail(r->e, "%s: vocab_size: expected a number that has an absolute value, found %d",
-                    r->file->path, size[5]);
+        return fail(r->e, "%s: vocab_size: expected a number that has an absolute value, found %d", r->file->path,
+                    size[5]);
     size[5] = abs(size[5]);
     if (read_config(r->ck, size, r->e)) return -1;
     c->tied = x[5] > 0; /* a negative vocab_size: the head has weights of its own */
@@ -125,9 +116,7 @@ static int open_v1_v2(Reader *r, int version) {
     memcpy(x, r->file->data + 8, sizeof x);
     if (read_config(r->ck, x, r->e)) return -1;
     unsigned char shared = r->file->data[36];
-    if (shared > 1)
-        return fail(r->e, "%s: shared_classifier: expected 0 or 1, found %d", r->file->path,
-                    shared);
+    if (shared > 1) return fail(r->e, "%s: shared_classifier: expected 0 or 1, found %d", r->file->path, shared);
     r->ck->config.tied = shared;
     r->at = HEADER;
     r->group = 0;
@@ -135,8 +124,7 @@ static int open_v1_v2(Reader *r, int version) {
     if (version == 2) {
         memcpy(&group, r->file->data + 37, sizeof group); /* not aligned */
         if (group < 1 || group > 1 << 20)
-            return fail(r->e, "%s: group_size: expected 1 to %d, found %d", r->file->path, 1 << 20,
-                        group);
+            return fail(r->e, "%s: group_size: expected 1 to %d, found %d", r->file->path, 1 << 20, group);
         r->group = group;
     }
     if (read_list(r, mats, 8)) return -1;
@@ -155,25 +143,23 @@ int llama2c_open(Checkpoint *ck, Error *e) {
     uint32_t magic = 0;
     if (f->size >= sizeof magic) memcpy(&magic, f->data, sizeof magic);
     size_t header = magic == MAGIC ? HEADER : HEADER_V0;
-    if (f->size < header)
-        return fail(e, "%s: header: expected %zu bytes, found %zu", f->path, header, f->size);
+    if (f->size < header) return fail(e, "%s: header: expected %zu bytes, found %zu", f->path, header, f->size);
     strcpy(ck->arch, "llama");
     if (magic == MAGIC) {
         int32_t version;
         memcpy(&version, f->data + 4, sizeof version);
-        if (version != 1 && version != 2)
-            return fail(e, "%s: version: expected 1 or 2, found %d", f->path, version);
+        if (version != 1 && version != 2) return fail(e, "%s: version: expected 1 or 2, found %d", f->path, version);
         ck->version = version;
     }
     if (open_version(&r)) return -1;
     if (r.at == SIZE_MAX)
         return fail(e, "%s: size: expected one that memory can hold, found more in the header", f->path);
     if (r.at > f->size)
-        return fail(e, "%s: size: expected %zu bytes for this header, found %zu: truncated by %zu bytes",
-                    f->path, r.at, f->size, r.at - f->size);
+        return fail(e, "%s: size: expected %zu bytes for this header, found %zu: truncated by %zu bytes", f->path, r.at,
+                    f->size, r.at - f->size);
     if (r.at < f->size)
-        return fail(e, "%s: size: expected %zu bytes for this header, found %zu: %zu too many", f->path,
-                    r.at, f->size, f->size - r.at);
+        return fail(e, "%s: size: expected %zu bytes for this header, found %zu: %zu too many", f->path, r.at, f->size,
+                    f->size - r.at);
     r.measuring = false;
     return open_version(&r);
 }

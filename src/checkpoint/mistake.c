@@ -5,7 +5,8 @@
 #include "checkpoint/formats.h"
 
 const MistakeInfo mistakes[MISTAKE_COUNT] = {
-    [MISTAKE_WRONG_PAIRING] = {"wrong-pairing", "RoPE pairs the features the other way than the weights were trained with"},
+    [MISTAKE_WRONG_PAIRING] = {"wrong-pairing",
+                               "RoPE pairs the features the other way than the weights were trained with"},
     [MISTAKE_V_ROTATED] = {"v-rotated", "RoPE turns v too"},
     [MISTAKE_ROPE_LAYER0] = {"rope-layer0", "RoPE in layer 0 only, as if it were a position embedding"},
     [MISTAKE_KEYS_UNROTATED] = {"keys-unrotated", "keys go into the cache before RoPE turns them"},
@@ -19,8 +20,11 @@ const MistakeInfo mistakes[MISTAKE_COUNT] = {
 static float *own(Checkpoint *ck, Mat *m, Error *e) {
     float *data = checkpoint_alloc(ck, (size_t)m->rows * (size_t)m->cols, sizeof *data, e);
     if (data)
-        *m = (Mat){.dtype = DTYPE_F32, .rows = m->rows, .cols = m->cols,
-                   .stride_bytes = (size_t)m->cols * sizeof *data, .data = data};
+        *m = (Mat){.dtype = DTYPE_F32,
+                   .rows = m->rows,
+                   .cols = m->cols,
+                   .stride_bytes = (size_t)m->cols * sizeof *data,
+                   .data = data};
     return data;
 }
 
@@ -57,8 +61,11 @@ static int keep_conv1d(Checkpoint *ck, Mat *const *parts, int n, Error *e) {
             for (size_t j = 0; j < in; j++) file[j * out + row] = right[j];
         }
     for (int i = 0; i < n; file += (size_t)parts[i++]->rows * in)
-        *parts[i] = (Mat){.dtype = DTYPE_F32, .rows = parts[i]->rows, .cols = (int)in,
-                          .stride_bytes = in * sizeof *file, .data = file};
+        *parts[i] = (Mat){.dtype = DTYPE_F32,
+                          .rows = parts[i]->rows,
+                          .cols = (int)in,
+                          .stride_bytes = in * sizeof *file,
+                          .data = file};
     return 0;
 }
 
@@ -84,7 +91,8 @@ int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_c
     if (mistake == MISTAKE_ROPE_LAYER0 && c->n_layers == 1)
         return fail(e, "%s: --break %s: expected more than one layer, found one", ck->path, name);
     if (mistake == MISTAKE_K_PERMUTED && c->n_kv_heads == c->n_heads)
-        return fail(e, "%s: --break %s: expected fewer KV heads than heads, found %d of each", ck->path, name, c->n_heads);
+        return fail(e, "%s: --break %s: expected fewer KV heads than heads, found %d of each", ck->path, name,
+                    c->n_heads);
     if (mistake == MISTAKE_K_PERMUTED && c->n_kv_heads * c->head_dim % (2 * c->n_heads))
         return fail(e, "%s: --break %s: expected an even number of rows of wk for each of %d heads, found %d rows",
                     ck->path, name, c->n_heads, c->n_kv_heads * c->head_dim);
@@ -103,8 +111,9 @@ int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_c
     for (Layer *l = w->layers; l < w->layers + c->n_layers; l++) {
         if (mistake == MISTAKE_K_PERMUTED && permute_k(ck, c, l, e)) return -1;
         if (mistake == MISTAKE_CONV1D &&
-            (keep_conv1d(ck, (Mat *[]){&l->attn.wq, &l->attn.wk, &l->attn.wv}, 3, e) || keep_conv1d(ck, (Mat *[]){&l->attn.wo}, 1, e) ||
-             keep_conv1d(ck, (Mat *[]){&l->ffn.w_up}, 1, e) || keep_conv1d(ck, (Mat *[]){&l->ffn.w_down}, 1, e)))
+            (keep_conv1d(ck, (Mat *[]){&l->attn.wq, &l->attn.wk, &l->attn.wv}, 3, e) ||
+             keep_conv1d(ck, (Mat *[]){&l->attn.wo}, 1, e) || keep_conv1d(ck, (Mat *[]){&l->ffn.w_up}, 1, e) ||
+             keep_conv1d(ck, (Mat *[]){&l->ffn.w_down}, 1, e)))
             return -1;
     }
     return 0;

@@ -35,8 +35,8 @@ static bool show_progress(void *arg, int done, int total) {
     FILE *log = arg;
     if (log && total > LONG_PROMPT) {
         int full = (int)((long long)WIDTH * done / total);
-        fprintf(log, "\rprefill [%.*s%*s] %d/%d", full, "########################################", WIDTH - full,
-                "", done, total);
+        fprintf(log, "\rprefill [%.*s%*s] %d/%d", full, "########################################", WIDTH - full, "",
+                done, total);
         if (done == total) fprintf(log, "\r%*s\r", WIDTH + 40, "");
         fflush(log);
     }

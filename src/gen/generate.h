@@ -7,13 +7,13 @@
 
 typedef struct {
     const Options *o;
-    Session *session;   /* with State and Tokenizer; borrowed */
+    Session *session; /* with State and Tokenizer; borrowed */
     Sampler sampler;
-    bool say_seed;      /* a fresh seed is to be said once, when the text begins */
-    int *cached;        /* [n_ctx] the tokens whose keys and values are in the cache */
+    bool say_seed; /* a fresh seed is to be said once, when the text begins */
+    int *cached;   /* [n_ctx] the tokens whose keys and values are in the cache */
     int n_cached;
-    int next;           /* the token sampled last, not forwarded yet; -1: none */
-    const char *reason; /* why the last text ended: eos, steps, stop-text, context, interrupt */
+    int next;                /* the token sampled last, not forwarded yet; -1: none */
+    const char *reason;      /* why the last text ended: eos, steps, stop-text, context, interrupt */
     int n_prefill, n_decode; /* tokens of the last text */
     double prefill_seconds, decode_seconds;
 } Generator;

@@ -27,29 +27,42 @@ static const Flag flags[] = {
     {'m', "mode", TEXT, AT(mode), 0, 0, NULL, "MODE  what to do, see below"},
     {'i', "prompt", TEXT, AT(prompt), 0, 0, NULL, "TEXT  prompt"},
     {'f', "file", TEXT, AT(prompt_file), 0, 0, NULL, "PATH  prompt from a file; '-' is standard input"},
-    {'n', "steps", INTEGER, AT(steps), 0, INT_MAX, NULL, "N     new tokens at most, default 256; 0: until the context is full"},
+    {'n', "steps", INTEGER, AT(steps), 0, INT_MAX, NULL,
+     "N     new tokens at most, default 256; 0: until the context is full"},
     {'t', "temperature", NUMBER, AT(sampler.temperature), 0, 1e6, NULL, "X     default 1.0; 0 is greedy"},
-    {'p', "top-p", NUMBER, AT(sampler.top_p), 0, 1, NULL, "X     smallest set of tokens that holds this probability, default 0.9"},
+    {'p', "top-p", NUMBER, AT(sampler.top_p), 0, 1, NULL,
+     "X     smallest set of tokens that holds this probability, default 0.9"},
     {0, "top-k", INTEGER, AT(sampler.top_k), 0, INT_MAX, NULL, "N     only the N likeliest tokens; 0: off"},
-    {0, "min-p", NUMBER, AT(sampler.min_p), 0, 1, NULL, "X     only tokens with X times the largest probability; 0: off"},
-    {0, "repeat-penalty", PENALTY, AT(sampler.repeat_penalty), 0, 1e6, NULL, "X     divides the logits of recent tokens; 1: off"},
-    {0, "repeat-last", INTEGER, AT(sampler.repeat_last), 0, INT_MAX, NULL, "N     tokens that the penalty looks back on, default 64"},
+    {0, "min-p", NUMBER, AT(sampler.min_p), 0, 1, NULL,
+     "X     only tokens with X times the largest probability; 0: off"},
+    {0, "repeat-penalty", PENALTY, AT(sampler.repeat_penalty), 0, 1e6, NULL,
+     "X     divides the logits of recent tokens; 1: off"},
+    {0, "repeat-last", INTEGER, AT(sampler.repeat_last), 0, INT_MAX, NULL,
+     "N     tokens that the penalty looks back on, default 64"},
     {0, "stop", STOP, 0, 0, 0, NULL, "TEXT  end before this text (repeatable)"},
     {'s', "seed", SEED, 0, 0, 0, NULL, "N     any 64-bit number; without it a fresh one, printed"},
-    {'z', "tokenizer", TEXT, AT(tokenizer), 0, 0, NULL, "PATH  tokenizer.bin, sentencepiece .model, tokenizer.json or a directory"},
+    {'z', "tokenizer", TEXT, AT(tokenizer), 0, 0, NULL,
+     "PATH  tokenizer.bin, sentencepiece .model, tokenizer.json or a directory"},
     {'y', "system", TEXT, AT(system), 0, 0, NULL, "TEXT  system prompt in chat"},
-    {0, "chat-template", TEXT, AT(chat_template), 0, 0, NULL, "NAME  chat template when the model's own is not recognised"},
+    {0, "chat-template", TEXT, AT(chat_template), 0, 0, NULL,
+     "NAME  chat template when the model's own is not recognised"},
     {'j', "threads", INTEGER, AT(threads), 1, 1024, NULL, "N     default: physical cores this process may use"},
-    {'c', "ctx", INTEGER, AT(ctx), 1, 1 << 26, NULL, "N     context; default: the model's, at most 4096 and what memory allows"},
+    {'c', "ctx", INTEGER, AT(ctx), 1, 1 << 26, NULL,
+     "N     context; default: the model's, at most 4096 and what memory allows"},
     {0, "batch", INTEGER, AT(batch), 1, 1 << 16, NULL, "N     tokens of one prefill step, default 256"},
     {'o', "output", TEXT, AT(output), 0, 0, NULL, "PATH  file to write"},
-    {0, "kv-type", CHOICE, AT(kv_type), 0, 0, "f32|f16|q8_0", "TYPE  f32, f16 or q8_0 keys and values, default f16 (f32 for logits, verify, probe)"},
-    {0, "deterministic", FLAG, AT(deterministic), 0, 0, NULL, "      the same bits for any thread count and split of the prompt"},
+    {0, "kv-type", CHOICE, AT(kv_type), 0, 0, "f32|f16|q8_0",
+     "TYPE  f32, f16 or q8_0 keys and values, default f16 (f32 for logits, verify, probe)"},
+    {0, "deterministic", FLAG, AT(deterministic), 0, 0, NULL,
+     "      the same bits for any thread count and split of the prompt"},
     {0, "rope-theta", NUMBER, AT(rope_theta), 1e-30, 1e30, NULL, "X     base of the RoPE frequencies"},
-    {0, "rope-scaling", CHOICE, AT(rope_scaling), 0, 0, "none|linear|dynamic|yarn|llama3", "RULE  none, linear, dynamic, yarn or llama3"},
+    {0, "rope-scaling", CHOICE, AT(rope_scaling), 0, 0, "none|linear|dynamic|yarn|llama3",
+     "RULE  none, linear, dynamic, yarn or llama3"},
     {0, "rope-factor", NUMBER, AT(rope_factor), 1e-30, 1e30, NULL, "X     factor of the scaling rule"},
-    {0, "rope-original-ctx", INTEGER, AT(rope_original_ctx), 1, INT_MAX, NULL, "N     context the model was trained at"},
-    {0, "rope-pairing", CHOICE, AT(rope_pairing), 0, 0, "half|pairs", "HOW   half (Hugging Face) or pairs (the paper, GGUF llama)"},
+    {0, "rope-original-ctx", INTEGER, AT(rope_original_ctx), 1, INT_MAX, NULL,
+     "N     context the model was trained at"},
+    {0, "rope-pairing", CHOICE, AT(rope_pairing), 0, 0, "half|pairs",
+     "HOW   half (Hugging Face) or pairs (the paper, GGUF llama)"},
     {0, "tokens", TOKENS, 0, 0, 0, NULL, "1,2,3 token ids in place of text"},
     {0, "json", FLAG, AT(json), 0, 0, NULL, "      machine-readable result on standard output"},
     {0, "csv", FLAG, AT(csv), 0, 0, NULL, "      bench: comma-separated"},
@@ -58,9 +71,11 @@ static const Flag flags[] = {
     {0, "no-bos", FLAG, AT(no_bos), 0, 0, NULL, "      tokenize, generate: leave out BOS"},
     {0, "protocol", TEXT, AT(protocol), 0, 0, NULL, "NAME  perplexity: hf or llamacpp, see below"},
     {0, "stride", INTEGER, AT(stride), 1, INT_MAX, NULL, "N     perplexity hf: default half the window"},
-    {0, "decode", FLAG, AT(decode), 0, 0, NULL, "      perplexity hf: the scored tokens one at a time, as generation reads them"},
+    {0, "decode", FLAG, AT(decode), 0, 0, NULL,
+     "      perplexity hf: the scored tokens one at a time, as generation reads them"},
     {'r', "reference", TEXT, AT(reference), 0, 0, NULL, "PATH  verify: the reference file; bench: runs, default 5"},
-    {'P', "bench-prompt", INTEGER, AT(bench_prefill), 0, 1 << 20, NULL, "N     bench: prefill of N tokens, default 256; 0: none"},
+    {'P', "bench-prompt", INTEGER, AT(bench_prefill), 0, 1 << 20, NULL,
+     "N     bench: prefill of N tokens, default 256; 0: none"},
     {'d', "depth", INTEGER, AT(bench_depth), 0, 1 << 26, NULL, "N     bench: tokens already in the cache, default 0"},
     {0, "head-dim", INTEGER, AT(head_dim), 2, 1 << 14, NULL, "N     rope: features of a head, default 64"},
     {0, "seq-len", INTEGER, AT(seq_len), 1, INT_MAX, NULL, "N     rope: length of the sequence (dynamic, longrope)"},
@@ -186,8 +201,17 @@ static int store(Options *o, const Flag *f, const char *text, Error *e) {
 }
 
 int options_parse(Options *o, int argc, char **argv, Error *e) {
-    *o = (Options){.mode = "generate", .steps = -1, .batch = 256, .kv_type = KV_F16, .rope_scaling = -1,
-                   .rope_pairing = -1, .protocol = "hf", .bench_prefill = 256, .bench_runs = 5, .pos = -1, .log = stderr,
+    *o = (Options){.mode = "generate",
+                   .steps = -1,
+                   .batch = 256,
+                   .kv_type = KV_F16,
+                   .rope_scaling = -1,
+                   .rope_pairing = -1,
+                   .protocol = "hf",
+                   .bench_prefill = 256,
+                   .bench_runs = 5,
+                   .pos = -1,
+                   .log = stderr,
                    .sampler = {.temperature = 1, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last = 64}};
     bool only_names = false;
     for (int i = 1; i < argc; i++) {
@@ -226,15 +250,16 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", m == modes ? "" : ", ", m->name);
         return fail(e, "--mode: expected %s, found '%.40s'", list, o->mode);
     }
-    if (o->csv && strcmp(o->mode, "bench") != 0)
-        return fail(e, "--csv: expected -m bench, found -m %s", o->mode);
+    if (o->csv && strcmp(o->mode, "bench") != 0) return fail(e, "--csv: expected -m bench, found -m %s", o->mode);
     if (o->decode && (strcmp(o->mode, "perplexity") != 0 || strcmp(o->protocol, "hf") != 0))
-        return fail(e, "--decode: expected -m perplexity --protocol hf, found -m %s --protocol %.40s", o->mode, o->protocol);
+        return fail(e, "--decode: expected -m perplexity --protocol hf, found -m %s --protocol %.40s", o->mode,
+                    o->protocol);
     static const char *const run_text[] = {"generate", "chat", "logits", "perplexity", "probe", "verify"};
     bool runs_text = false;
     for (size_t i = 0; i < sizeof run_text / sizeof *run_text; i++) runs_text |= strcmp(o->mode, run_text[i]) == 0;
     if (o->mistake && !runs_text)
-        return fail(e, "--break: expected -m generate, chat, logits, perplexity, probe or verify, found -m %s", o->mode);
+        return fail(e, "--break: expected -m generate, chat, logits, perplexity, probe or verify, found -m %s",
+                    o->mode);
     if (o->prompt && o->prompt_file) return fail(e, "--file: expected it without --prompt, found both");
     if (strcmp(o->protocol, "hf") != 0 && strcmp(o->protocol, "llamacpp") != 0)
         return fail(e, "--protocol: expected hf or llamacpp, found '%.40s'", o->protocol);
@@ -280,8 +305,7 @@ void options_help(FILE *out) {
           "mistakes (--break), the exercises of docs/ladder.md:\n",
           out);
     for (int i = 1; i < MISTAKE_COUNT; i++) fprintf(out, "  %-17s %s\n", mistakes[i].name, mistakes[i].help);
-    fputs("\nExit: 0 done, 1 failed, 2 usage, 130 interrupted.\n",
-          out);
+    fputs("\nExit: 0 done, 1 failed, 2 usage, 130 interrupted.\n", out);
 }
 
 const Mode *mode_find(const char *name) {

@@ -16,10 +16,10 @@ typedef struct {
     const char *mode;
     const char *prompt, *prompt_file, *system, *chat_template, *tokenizer, *output, *reference, *type;
     const char *tokens_text;
-    int *tokens, n_tokens;  /* --tokens, owned; tokens is NULL when the flag was not given */
-    int steps;              /* -n; -1: not given */
-    int threads, ctx;       /* 0: not given */
-    int batch;              /* rows of one prefill step */
+    int *tokens, n_tokens; /* --tokens, owned; tokens is NULL when the flag was not given */
+    int steps;             /* -n; -1: not given */
+    int threads, ctx;      /* 0: not given */
+    int batch;             /* rows of one prefill step */
     SamplerParams sampler;
     bool seed_given;
     const char *stop[MAX_STOPS];
@@ -33,16 +33,16 @@ typedef struct {
     int rope_original_ctx;          /* 0: not given */
     /* modes */
     bool json, csv, all, no_echo, quiet, color, check, deterministic, no_special, no_bos;
-    const char *protocol;           /* hf, llamacpp */
-    int stride;                     /* perplexity hf: 0: half the window */
+    const char *protocol; /* hf, llamacpp */
+    int stride;           /* perplexity hf: 0: half the window */
     int bench_prefill, bench_depth, bench_runs;
-    int head_dim, seq_len, pos;     /* rope mode; -1 or 0: not given */
-    const char *x;                  /* rope mode: the vector to turn */
-    int kv_heads;                   /* convert: 0: as they are */
-    Mistake mistake;                /* --break */
-    bool decode;                    /* perplexity: the scored tokens one at a time */
+    int head_dim, seq_len, pos; /* rope mode; -1 or 0: not given */
+    const char *x;              /* rope mode: the vector to turn */
+    int kv_heads;               /* convert: 0: as they are */
+    Mistake mistake;            /* --break */
+    bool decode;                /* perplexity: the scored tokens one at a time */
     bool help, version;
-    FILE *log;                      /* standard error, for statistics, progress and warnings; never NULL */
+    FILE *log; /* standard error, for statistics, progress and warnings; never NULL */
 } Options;
 
 /* options_parse - fills o from argv. Returns 0, or -1 with a usage error in e. */

@@ -13,10 +13,8 @@ int sampler_init(Sampler *s, const SamplerParams *p, int n_vocab, Error *e) {
     *s = (Sampler){.params = *p, .rng = p->seed, .n_vocab = n_vocab};
     if (!(p->temperature >= 0) || isinf(p->temperature))
         return fail(e, "temperature: expected a number from 0, found %g", (double)p->temperature);
-    if (!(p->top_p >= 0 && p->top_p <= 1))
-        return fail(e, "top-p: expected 0 to 1, found %g", (double)p->top_p);
-    if (!(p->min_p >= 0 && p->min_p <= 1))
-        return fail(e, "min-p: expected 0 to 1, found %g", (double)p->min_p);
+    if (!(p->top_p >= 0 && p->top_p <= 1)) return fail(e, "top-p: expected 0 to 1, found %g", (double)p->top_p);
+    if (!(p->min_p >= 0 && p->min_p <= 1)) return fail(e, "min-p: expected 0 to 1, found %g", (double)p->min_p);
     if (!(p->repeat_penalty > 0) || isinf(p->repeat_penalty))
         return fail(e, "repeat-penalty: expected above 0, found %g", (double)p->repeat_penalty);
     if (p->top_k < 0) return fail(e, "top-k: expected a number from 0, found %d", p->top_k);
@@ -165,7 +163,8 @@ int sampler_filter(Sampler *s, float *logits, double *sum) {
     double total = weigh(s, logits, max);
     float least = 0;
     if (p->top_k && p->top_k < s->n_vocab) least = kth_block(s, p->top_k);
-    else if (p->top_p < 1) /* what weighs less than an n-th of the mass that may be dropped is not in the smallest set */
+    else if (p->top_p <
+             1) /* what weighs less than an n-th of the mass that may be dropped is not in the smallest set */
         least = (float)((1 - (double)p->top_p) * total / s->n_vocab * 0.999);
     int n = collect(s, least);
     if (p->top_k && p->top_k < n) n = keep_first(c, n, p->top_k, INFINITY);

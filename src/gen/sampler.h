@@ -20,9 +20,9 @@ typedef struct {
 
 typedef struct {
     SamplerParams params;
-    uint64_t rng;          /* splitmix64 */
+    uint64_t rng; /* splitmix64 */
     int n_vocab;
-    int *recent;           /* [repeat_last] ring of accepted tokens */
+    int *recent; /* [repeat_last] ring of accepted tokens */
     int n_recent, next_recent;
     Candidate *candidates; /* [n_vocab] */
     float *weights;        /* [n_vocab] */

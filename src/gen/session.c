@@ -12,8 +12,8 @@ enum { DEFAULT_CTX = 4096 };
 
 int rope_override(Config *config, const Options *o, const char *what, Error *e) {
     RopeConfig *r = &config->rope;
-    bool any = o->rope_theta > 0 || o->rope_scaling >= 0 || o->rope_factor > 0 || o->rope_original_ctx ||
-               o->rope_pairing >= 0;
+    bool any =
+        o->rope_theta > 0 || o->rope_scaling >= 0 || o->rope_factor > 0 || o->rope_original_ctx || o->rope_pairing >= 0;
     if (!any) return 0;
     if (config->pos != POS_ROPE)
         return fail(e, "%s: --rope-*: expected a model with RoPE, found one with learned positions", what);
@@ -85,12 +85,15 @@ void session_add_eos(Session *s, const int *ids, int n) {
 
 int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     const Config *c = &s->model.config;
-    StateOptions so = {.n_ctx = n_ctx ? n_ctx : o->ctx, .n_batch = o->batch, .n_threads = o->threads,
-                       .kv_type = o->kv_type, .deterministic = o->deterministic};
+    StateOptions so = {.n_ctx = n_ctx ? n_ctx : o->ctx,
+                       .n_batch = o->batch,
+                       .n_threads = o->threads,
+                       .kv_type = o->kv_type,
+                       .deterministic = o->deterministic};
     if (so.n_threads == 0) so.n_threads = model_default_threads(&s->model);
     if (so.kv_type == KV_Q8_0 && c->head_dim % QK)
-        return fail(e, "%s: --kv-type: expected head_dim to be a multiple of %d for q8_0, found %d", o->checkpoint,
-                    QK, c->head_dim);
+        return fail(e, "%s: --kv-type: expected head_dim to be a multiple of %d for q8_0, found %d", o->checkpoint, QK,
+                    c->head_dim);
     bool free_choice = so.n_ctx == 0;
     if (free_choice) so.n_ctx = c->n_ctx < DEFAULT_CTX ? c->n_ctx : DEFAULT_CTX;
     if (c->pos == POS_LEARNED && so.n_ctx > c->n_ctx)
@@ -116,7 +119,9 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
 int session_check(const Session *s, Error *e) {
     const KvCache *cache = &s->state.attn.cache;
     if (kv_cache_overflowed(cache))
-        return fail(e, "%s: KV cache: expected keys and values up to %g, the most that %s holds, found a larger one (give --kv-type f32)",
+        return fail(e,
+                    "%s: KV cache: expected keys and values up to %g, the most that %s holds, found a larger one (give "
+                    "--kv-type f32)",
                     s->checkpoint.path, kv_largest(cache->type), cache->type == KV_F16 ? "f16" : "q8_0");
     return tripwire_check(&s->tripwire, e);
 }
@@ -176,8 +181,7 @@ int session_prompt(const Session *s, const Options *o, int **ids, int *n, char *
         *n = o->n_tokens;
     } else {
         unsigned how = TOKENIZE_SPECIAL | (o->no_bos ? 0 : TOKENIZE_BOS);
-        if (options_text(o, text, size, e) || tokenizer_encode(s->tokenizer, *text, *size, how, ids, n, e))
-            return -1;
+        if (options_text(o, text, size, e) || tokenizer_encode(s->tokenizer, *text, *size, how, ids, n, e)) return -1;
     }
     if (*n) return 0;
     /* No prompt: generation starts at BOS, whether or not the tokenizer puts it before a text. */

@@ -12,8 +12,8 @@ typedef struct {
     Model model;
     Tokenizer *tokenizer; /* NULL when the mode needs none */
     State state;
-    Tripwire tripwire;    /* --check: watches the state; the Session must not move then */
-    int eos[32], n_eos;   /* end tokens of the checkpoint and of the tokenizer */
+    Tripwire tripwire;  /* --check: watches the state; the Session must not move then */
+    int eos[32], n_eos; /* end tokens of the checkpoint and of the tokenizer */
 } Session;
 
 enum { SESSION_TOKENIZER = 1, SESSION_STATE = 2 };

@@ -10,9 +10,9 @@ typedef struct {
     FILE *out, *copy;        /* copy: gets the same bytes; NULL: nobody wants them */
     const char *const *stop; /* [n_stop] borrowed, none empty */
     int n_stop;
-    char *held;              /* [n_held] bytes that cannot be written yet */
+    char *held; /* [n_held] bytes that cannot be written yet */
     size_t n_held, room;
-    bool stopped;            /* a stop text came: what was before it is written, the rest is dropped */
+    bool stopped; /* a stop text came: what was before it is written, the rest is dropped */
 } Stream;
 
 /* stream_init - cannot fail; stream_close frees. */

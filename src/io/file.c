@@ -29,8 +29,7 @@ int file_map(File *f, const char *path, Error *e) {
     }
     void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) {
-        fail(e, "%s: mapping: expected %lld bytes, found %s", path, (long long)st.st_size,
-             strerror(errno));
+        fail(e, "%s: mapping: expected %lld bytes, found %s", path, (long long)st.st_size, strerror(errno));
         goto done;
     }
     char *copy = strdup(path);
@@ -111,9 +110,7 @@ bool file_mapped_at(char path[FILE_PATH], const void *address) {
     return found;
 }
 
-static bool begins(const File *f, const char *text, size_t n) {
-    return f->size >= n && memcmp(f->data, text, n) == 0;
-}
+static bool begins(const File *f, const char *text, size_t n) { return f->size >= n && memcmp(f->data, text, n) == 0; }
 
 const char *file_diagnose(const File *f) {
     static const struct {
@@ -121,16 +118,14 @@ const char *file_diagnose(const File *f) {
         size_t n;
         const char *is;
     } known[] = {
-        {"version https://git-lfs", 23,
-         "a Git LFS pointer, not the file itself (run: git lfs pull)"},
+        {"version https://git-lfs", 23, "a Git LFS pointer, not the file itself (run: git lfs pull)"},
         {"<!DOCTYPE", 9, "an HTML page (a download that went wrong)"},
         {"<!doctype", 9, "an HTML page (a download that went wrong)"},
         {"<html", 5, "an HTML page (a download that went wrong)"},
         {"PK\x03\x04", 4,
          "a ZIP archive or PyTorch pickle (convert it: save_pretrained(..., "
          "safe_serialization=True))"},
-        {"\x80\x02", 2,
-         "a PyTorch pickle (convert it: save_pretrained(..., safe_serialization=True))"},
+        {"\x80\x02", 2, "a PyTorch pickle (convert it: save_pretrained(..., safe_serialization=True))"},
         {"\x1f\x8b", 2, "a gzip archive"},
         {"ggml", 4, "an old GGML file (before GGUF)"},
         {"lmgg", 4, "an old GGML file (before GGUF)"},
@@ -141,8 +136,7 @@ const char *file_diagnose(const File *f) {
         if (begins(f, known[i].start, known[i].n)) return known[i].is;
     size_t look = f->size < 256 ? f->size : 256, printable = 0;
     for (size_t i = 0; i < look; i++)
-        printable += f->data[i] >= ' '
-                         ? f->data[i] < 127
-                         : f->data[i] == '\n' || f->data[i] == '\t' || f->data[i] == '\r';
+        printable +=
+            f->data[i] >= ' ' ? f->data[i] < 127 : f->data[i] == '\n' || f->data[i] == '\t' || f->data[i] == '\r';
     return look && printable == look ? "a text file" : NULL;
 }

@@ -23,8 +23,8 @@ void file_close(File *f);
 
 enum { FILE_PATH = 4096 };
 
-/* file_mapped_at - the path of the file that the page at address is mapped from, as the kernel lists it; false when there
- * is none. Allocates nothing, so that a handler of SIGBUS may call it. */
+/* file_mapped_at - the path of the file that the page at address is mapped from, as the kernel lists it; false when
+ * there is none. Allocates nothing, so that a handler of SIGBUS may call it. */
 bool file_mapped_at(char path[FILE_PATH], const void *address);
 
 /* file_diagnose - what a file that is no model really is ("a Git LFS pointer", "an HTML page", "a

@@ -9,17 +9,14 @@ enum { MAX_ARRAY_DEPTH = 8, MAX_NAME = 64 };
 
 /* Source: the gguf Python module, GGML_QUANT_SIZES. */
 static const GgmlType types[] = {
-    {0, "F32", 1, 4},         {1, "F16", 1, 2},         {2, "Q4_0", 32, 18},
-    {3, "Q4_1", 32, 20},      {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},
-    {8, "Q8_0", 32, 34},      {9, "Q8_1", 32, 40},      {10, "Q2_K", 256, 84},
-    {11, "Q3_K", 256, 110},   {12, "Q4_K", 256, 144},   {13, "Q5_K", 256, 176},
-    {14, "Q6_K", 256, 210},   {15, "Q8_K", 256, 292},   {16, "IQ2_XXS", 256, 66},
-    {17, "IQ2_XS", 256, 74},  {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},
-    {20, "IQ4_NL", 32, 18},   {21, "IQ3_S", 256, 110},  {22, "IQ2_S", 256, 82},
-    {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},         {25, "I16", 1, 2},
-    {26, "I32", 1, 4},        {27, "I64", 1, 8},        {28, "F64", 1, 8},
-    {29, "IQ1_M", 256, 56},   {30, "BF16", 1, 2},       {34, "TQ1_0", 256, 54},
-    {35, "TQ2_0", 256, 66},   {39, "MXFP4", 32, 17},
+    {0, "F32", 1, 4},         {1, "F16", 1, 2},         {2, "Q4_0", 32, 18},      {3, "Q4_1", 32, 20},
+    {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},      {8, "Q8_0", 32, 34},      {9, "Q8_1", 32, 40},
+    {10, "Q2_K", 256, 84},    {11, "Q3_K", 256, 110},   {12, "Q4_K", 256, 144},   {13, "Q5_K", 256, 176},
+    {14, "Q6_K", 256, 210},   {15, "Q8_K", 256, 292},   {16, "IQ2_XXS", 256, 66}, {17, "IQ2_XS", 256, 74},
+    {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},   {20, "IQ4_NL", 32, 18},   {21, "IQ3_S", 256, 110},
+    {22, "IQ2_S", 256, 82},   {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},         {25, "I16", 1, 2},
+    {26, "I32", 1, 4},        {27, "I64", 1, 8},        {28, "F64", 1, 8},        {29, "IQ1_M", 256, 56},
+    {30, "BF16", 1, 2},       {34, "TQ1_0", 256, 54},   {35, "TQ2_0", 256, 66},   {39, "MXFP4", 32, 17},
 };
 
 const GgmlType *ggml_type(uint32_t number) {
@@ -38,8 +35,7 @@ typedef struct {
 
 static void cursor_fail(Cursor *c, const char *what, const char *expected, size_t found) {
     if (!c->failed)
-        fail(c->e, "%s: %s at byte %zu: expected %s, found %zu", c->file->path, what, c->at,
-             expected, found);
+        fail(c->e, "%s: %s at byte %zu: expected %s, found %zu", c->file->path, what, c->at, expected, found);
     c->failed = true;
 }
 
@@ -48,8 +44,8 @@ static const unsigned char *take(Cursor *c, uint64_t n, const char *what) {
     size_t left = c->file->size - c->at;
     if (c->failed) return NULL;
     if (n > left) {
-        fail(c->e, "%s: %s at byte %zu: expected %llu bytes, found %zu (truncated file?)",
-             c->file->path, what, c->at, (unsigned long long)n, left);
+        fail(c->e, "%s: %s at byte %zu: expected %llu bytes, found %zu (truncated file?)", c->file->path, what, c->at,
+             (unsigned long long)n, left);
         c->failed = true;
         return NULL;
     }
@@ -80,14 +76,12 @@ static Str take_str(Cursor *c, const char *what) {
 
 static size_t scalar_bytes(uint32_t type) {
     static const size_t bytes[GGUF_TYPE_COUNT] = {
-        [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2, [GGUF_I16] = 2,
-        [GGUF_U32] = 4, [GGUF_I32] = 4, [GGUF_F32] = 4, [GGUF_BOOL] = 1,
-        [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8};
+        [GGUF_U8] = 1,  [GGUF_I8] = 1,   [GGUF_U16] = 2, [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
+        [GGUF_F32] = 4, [GGUF_BOOL] = 1, [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8};
     return bytes[type];
 }
 
-static void skip_array(Cursor *c, int depth, GgufType *item_type, uint64_t *n,
-                       const unsigned char **items) {
+static void skip_array(Cursor *c, int depth, GgufType *item_type, uint64_t *n, const unsigned char **items) {
     uint32_t type = take_u32(c, "array type");
     *n = take_u64(c, "array length");
     *items = c->file->data + c->at;
@@ -112,8 +106,7 @@ static void skip_array(Cursor *c, int depth, GgufType *item_type, uint64_t *n,
         GgufType ignored_type;
         uint64_t ignored_n;
         const unsigned char *ignored;
-        for (uint64_t i = 0; i < *n && !c->failed; i++)
-            skip_array(c, depth + 1, &ignored_type, &ignored_n, &ignored);
+        for (uint64_t i = 0; i < *n && !c->failed; i++) skip_array(c, depth + 1, &ignored_type, &ignored_n, &ignored);
     } else {
         const unsigned char *p = take(c, *n * each, "array");
         if (p && type == GGUF_BOOL)
@@ -126,8 +119,7 @@ static void check_name(Cursor *c, Str name, const char *what) {
     size_t bad;
     if (c->failed) return;
     if (name.n == 0) cursor_fail(c, what, "a name", 0);
-    else if (!utf8_valid(name.s, name.n, &bad))
-        cursor_fail(c, what, "UTF-8, the bad byte's offset is", bad);
+    else if (!utf8_valid(name.s, name.n, &bad)) cursor_fail(c, what, "UTF-8, the bad byte's offset is", bad);
 }
 
 static void read_kv(Cursor *c, GgufKv *kv) {
@@ -151,8 +143,7 @@ static void read_kv(Cursor *c, GgufKv *kv) {
     } else {
         kv->value = take(c, scalar_bytes(type), "value");
         kv->n = 1;
-        if (kv->value && type == GGUF_BOOL && *kv->value > 1)
-            cursor_fail(c, "boolean", "0 or 1", *kv->value);
+        if (kv->value && type == GGUF_BOOL && *kv->value > 1) cursor_fail(c, "boolean", "0 or 1", *kv->value);
     }
 }
 
@@ -165,8 +156,7 @@ static void read_tensor(Cursor *c, GgufTensor *t, uint64_t *offset) {
     if (c->failed) return;
     int name_n = (int)t->name.n;
     if (n_dims < 1 || n_dims > 4) {
-        fail(c->e, "%s: %.*s: dimensions: expected 1 to 4, found %u", c->file->path, name_n,
-             t->name.s, n_dims);
+        fail(c->e, "%s: %.*s: dimensions: expected 1 to 4, found %u", c->file->path, name_n, t->name.s, n_dims);
         c->failed = true;
         return;
     }
@@ -180,31 +170,26 @@ static void read_tensor(Cursor *c, GgufTensor *t, uint64_t *offset) {
     c->failed = true; /* until everything below holds */
     const GgmlType *type = ggml_type(t->ggml_type);
     if (!type) {
-        fail(c->e, "%s: %.*s: type: expected a ggml type, found %u", c->file->path, name_n,
-             t->name.s, t->ggml_type);
+        fail(c->e, "%s: %.*s: type: expected a ggml type, found %u", c->file->path, name_n, t->name.s, t->ggml_type);
         return;
     }
     uint64_t values = 1, bytes;
     for (int i = 0; i < 4; i++) {
         if (t->dims[i] == 0 || __builtin_mul_overflow(values, t->dims[i], &values)) {
-            fail(c->e, "%s: %.*s: dimension %d: expected a size that fits the file, found %llu",
-                 c->file->path, name_n, t->name.s, i, (unsigned long long)t->dims[i]);
+            fail(c->e, "%s: %.*s: dimension %d: expected a size that fits the file, found %llu", c->file->path, name_n,
+                 t->name.s, i, (unsigned long long)t->dims[i]);
             return;
         }
     }
     if (t->dims[0] % (uint64_t)type->block_values) {
-        fail(c->e, "%s: %.*s: row length: expected a multiple of %d for %s, found %llu",
-             c->file->path, name_n, t->name.s, type->block_values, type->name,
-             (unsigned long long)t->dims[0]);
+        fail(c->e, "%s: %.*s: row length: expected a multiple of %d for %s, found %llu", c->file->path, name_n,
+             t->name.s, type->block_values, type->name, (unsigned long long)t->dims[0]);
         return;
     }
-    if (__builtin_mul_overflow(values / (uint64_t)type->block_values, (uint64_t)type->block_bytes,
-                               &bytes) ||
+    if (__builtin_mul_overflow(values / (uint64_t)type->block_values, (uint64_t)type->block_bytes, &bytes) ||
         bytes > c->file->size) {
-        fail(c->e,
-             "%s: %.*s: size: expected bytes that fit the file of %zu, found %llu values of %s",
-             c->file->path, name_n, t->name.s, c->file->size, (unsigned long long)values,
-             type->name);
+        fail(c->e, "%s: %.*s: size: expected bytes that fit the file of %zu, found %llu values of %s", c->file->path,
+             name_n, t->name.s, c->file->size, (unsigned long long)values, type->name);
         return;
     }
     t->bytes = (size_t)bytes;
@@ -247,15 +232,14 @@ static int check_unique(const Gguf *g, Error *e) {
     for (size_t i = 1; i < g->n_tensors && !status; i++) {
         const GgufTensor *a = sorted[i - 1], *b = sorted[i];
         if (compare_str(a->name, b->name) == 0)
-            status = fail(e, "%s: tensor %.*s: expected once, found twice", g->file->path,
-                          (int)a->name.n, a->name.s);
+            status = fail(e, "%s: tensor %.*s: expected once, found twice", g->file->path, (int)a->name.n, a->name.s);
     }
     qsort(sorted, g->n_tensors, sizeof *sorted, compare_place);
     for (size_t i = 1; i < g->n_tensors && !status; i++) {
         const GgufTensor *a = sorted[i - 1], *b = sorted[i];
         if (a->data + a->bytes > b->data)
-            status = fail(e, "%s: tensor %.*s: expected data of its own, found it to overlap %.*s",
-                          g->file->path, (int)b->name.n, b->name.s, (int)a->name.n, a->name.s);
+            status = fail(e, "%s: tensor %.*s: expected data of its own, found it to overlap %.*s", g->file->path,
+                          (int)b->name.n, b->name.s, (int)a->name.n, a->name.s);
     }
     free(sorted);
     return status;
@@ -302,15 +286,13 @@ int gguf_open(Gguf *g, const File *file, Error *e) {
     }
     for (size_t i = 0; i < g->n_kv && !c.failed; i++) read_kv(&c, &g->kv[i]);
     g->kv_end = file->data + c.at;
-    for (size_t i = 0; i < g->n_tensors && !c.failed; i++)
-        read_tensor(&c, &g->tensors[i], &offset[i]);
+    for (size_t i = 0; i < g->n_tensors && !c.failed; i++) read_tensor(&c, &g->tensors[i], &offset[i]);
     if (c.failed) goto failed;
 
     int64_t alignment = (int64_t)g->alignment;
     if (gguf_get_int(g, "general.alignment", &alignment, 1, 1 << 20, e) < 0) goto failed;
     if (alignment % 8) {
-        fail(e, "%s: general.alignment: expected a multiple of 8, found %lld", file->path,
-             (long long)alignment);
+        fail(e, "%s: general.alignment: expected a multiple of 8, found %lld", file->path, (long long)alignment);
         goto failed;
     }
     g->alignment = (size_t)alignment;
@@ -319,20 +301,20 @@ int gguf_open(Gguf *g, const File *file, Error *e) {
     for (size_t i = 0; i < g->n_tensors; i++) {
         const GgufTensor *t = &g->tensors[i];
         if (offset[i] % g->alignment) {
-            fail(e, "%s: %.*s: offset: expected a multiple of %zu, found %llu", file->path,
-                 (int)t->name.n, t->name.s, g->alignment, (unsigned long long)offset[i]);
+            fail(e, "%s: %.*s: offset: expected a multiple of %zu, found %llu", file->path, (int)t->name.n, t->name.s,
+                 g->alignment, (unsigned long long)offset[i]);
             goto failed;
         }
         if (offset[i] > SIZE_MAX / 2) {
-            fail(e, "%s: %.*s: offset: expected one inside the file, found %llu", file->path,
-                 (int)t->name.n, t->name.s, (unsigned long long)offset[i]);
+            fail(e, "%s: %.*s: offset: expected one inside the file, found %llu", file->path, (int)t->name.n, t->name.s,
+                 (unsigned long long)offset[i]);
             goto failed;
         }
         if (needed < offset[i] + t->bytes) needed = offset[i] + t->bytes;
     }
     if (needed > room) {
-        fail(e, "%s: data: expected %zu bytes after the header, found %zu: truncated by %zu bytes",
-             file->path, needed, room, start + needed - file->size);
+        fail(e, "%s: data: expected %zu bytes after the header, found %zu: truncated by %zu bytes", file->path, needed,
+             room, start + needed - file->size);
         goto failed;
     }
     for (size_t i = 0; i < g->n_tensors; i++) g->tensors[i].data = file->data + start + offset[i];
@@ -351,9 +333,7 @@ void gguf_close(Gguf *g) {
     *g = (Gguf){0};
 }
 
-static bool str_is(Str s, const char *text) {
-    return strlen(text) == s.n && memcmp(s.s, text, s.n) == 0;
-}
+static bool str_is(Str s, const char *text) { return strlen(text) == s.n && memcmp(s.s, text, s.n) == 0; }
 
 const GgufKv *gguf_find(const Gguf *g, const char *key) {
     for (size_t i = 0; i < g->n_kv; i++)
@@ -368,16 +348,13 @@ const GgufTensor *gguf_tensor(const Gguf *g, const char *name) {
 }
 
 static const char *type_name(GgufType t) {
-    static const char *name[GGUF_TYPE_COUNT] = {"u8",  "i8",  "u16",  "i16",    "u32",
-                                                "i32", "f32", "bool", "string", "array",
-                                                "u64", "i64", "f64"};
+    static const char *name[GGUF_TYPE_COUNT] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                                "bool", "string", "array", "u64", "i64", "f64"};
     return name[t];
 }
 
-static int wrong_type(const Gguf *g, const char *key, const char *expected, const GgufKv *kv,
-                      Error *e) {
-    return fail(e, "%s: %s: expected %s, found %s", g->file->path, key, expected,
-                type_name(kv->type));
+static int wrong_type(const Gguf *g, const char *key, const char *expected, const GgufKv *kv, Error *e) {
+    return fail(e, "%s: %s: expected %s, found %s", g->file->path, key, expected, type_name(kv->type));
 }
 
 static int64_t load_integer(const GgufKv *kv, bool *is_integer, bool *fits) {
@@ -395,26 +372,15 @@ static int64_t load_integer(const GgufKv *kv, bool *is_integer, bool *fits) {
     size_t n = scalar_bytes(kv->type);
     if (n) memcpy(&x, kv->value, n);
     switch (kv->type) {
-    case GGUF_U8:
-        return x.u8;
-    case GGUF_I8:
-        return x.i8;
-    case GGUF_U16:
-        return x.u16;
-    case GGUF_I16:
-        return x.i16;
-    case GGUF_U32:
-        return x.u32;
-    case GGUF_I32:
-        return x.i32;
-    case GGUF_I64:
-        return x.i64;
-    case GGUF_U64:
-        *fits = x.u64 <= INT64_MAX;
-        return (int64_t)(x.u64 & INT64_MAX);
-    default:
-        *is_integer = false;
-        return 0;
+    case GGUF_U8: return x.u8;
+    case GGUF_I8: return x.i8;
+    case GGUF_U16: return x.u16;
+    case GGUF_I16: return x.i16;
+    case GGUF_U32: return x.u32;
+    case GGUF_I32: return x.i32;
+    case GGUF_I64: return x.i64;
+    case GGUF_U64: *fits = x.u64 <= INT64_MAX; return (int64_t)(x.u64 & INT64_MAX);
+    default: *is_integer = false; return 0;
     }
 }
 
@@ -425,8 +391,8 @@ int gguf_get_int(const Gguf *g, const char *key, int64_t *out, int64_t min, int6
     int64_t x = load_integer(kv, &is_integer, &fits);
     if (!is_integer) return wrong_type(g, key, "an integer", kv, e);
     if (!fits || x < min || x > max)
-        return fail(e, "%s: %s: expected %lld to %lld, found %lld", g->file->path, key,
-                    (long long)min, (long long)max, (long long)x);
+        return fail(e, "%s: %s: expected %lld to %lld, found %lld", g->file->path, key, (long long)min, (long long)max,
+                    (long long)x);
     *out = x;
     return 1;
 }
@@ -446,8 +412,7 @@ int gguf_get_float(const Gguf *g, const char *key, double *out, Error *e) {
         x = (double)load_integer(kv, &is_integer, &fits);
         if (!is_integer) return wrong_type(g, key, "a number", kv, e);
     }
-    if (!__builtin_isfinite(x))
-        return fail(e, "%s: %s: expected a finite number, found %g", g->file->path, key, x);
+    if (!__builtin_isfinite(x)) return fail(e, "%s: %s: expected a finite number, found %g", g->file->path, key, x);
     *out = x;
     return 1;
 }

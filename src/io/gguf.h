@@ -14,14 +14,26 @@ typedef struct {
 } Str;
 
 typedef enum {
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING,
-    GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64, GGUF_TYPE_COUNT
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPE_COUNT
 } GgufType;
 
 /* A tensor type of ggml, known by its size whether or not we can compute with it. */
 typedef struct {
     int number;
-    const char *name;            /* "Q4_K" */
+    const char *name; /* "Q4_K" */
     int block_values, block_bytes;
 } GgmlType;
 
@@ -30,17 +42,17 @@ const GgmlType *ggml_type(uint32_t number); /* NULL: no such type (or one that w
 typedef struct {
     Str key;
     GgufType type;
-    const unsigned char *value;  /* scalar bytes, unaligned; for a string its characters */
-    size_t n;                    /* bytes of a string, items of an array, else 1 */
-    GgufType item_type;          /* of an array */
+    const unsigned char *value; /* scalar bytes, unaligned; for a string its characters */
+    size_t n;                   /* bytes of a string, items of an array, else 1 */
+    GgufType item_type;         /* of an array */
 } GgufKv;
 
 typedef struct {
     Str name;
-    uint32_t ggml_type;          /* checked: a type that ggml has (also those we cannot compute with) */
-    int n_dims;                  /* 1..4 */
-    uint64_t dims[4];            /* dims[0] is the fastest (cols); all >= 1 */
-    const unsigned char *data;   /* inside the mapping */
+    uint32_t ggml_type;        /* checked: a type that ggml has (also those we cannot compute with) */
+    int n_dims;                /* 1..4 */
+    uint64_t dims[4];          /* dims[0] is the fastest (cols); all >= 1 */
+    const unsigned char *data; /* inside the mapping */
     size_t bytes;
 } GgufTensor;
 

@@ -17,8 +17,7 @@ static int compare_keys(const void *a, const void *b) {
 static int check_keys(const cJSON *node, const char *what, Error *e) {
     size_t n = 0;
     for (const cJSON *child = node->child; child; child = child->next) {
-        if ((cJSON_IsObject(child) || cJSON_IsArray(child)) && check_keys(child, what, e))
-            return -1;
+        if ((cJSON_IsObject(child) || cJSON_IsArray(child)) && check_keys(child, what, e)) return -1;
         n++;
     }
     if (!cJSON_IsObject(node) || n < 2) return 0;
@@ -37,8 +36,7 @@ static int check_keys(const cJSON *node, const char *what, Error *e) {
 cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
     size_t bad;
     if (!utf8_valid(text, size, &bad)) {
-        fail(e, "%s: JSON: expected UTF-8, found byte 0x%02x at %zu", what,
-             (unsigned char)text[bad], bad);
+        fail(e, "%s: JSON: expected UTF-8, found byte 0x%02x at %zu", what, (unsigned char)text[bad], bad);
         return NULL;
     }
     const char *end = NULL;
@@ -49,8 +47,8 @@ cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
         return NULL;
     }
     if (!root) {
-        fail(e, "%s: JSON: expected a value, found an error at byte %zu of %zu", what,
-             end ? (size_t)(end - text) : 0, size);
+        fail(e, "%s: JSON: expected a value, found an error at byte %zu of %zu", what, end ? (size_t)(end - text) : 0,
+             size);
         return NULL;
     }
     while (end < text + size && strchr(" \t\r\n", *end) && *end) end++;
@@ -86,14 +84,12 @@ int json_number(double *out, const cJSON *object, const char *key, const char *w
     return 0;
 }
 
-int json_int(int *out, const cJSON *object, const char *key, int min, int max, const char *what,
-             Error *e) {
+int json_int(int *out, const cJSON *object, const char *key, int min, int max, const char *what, Error *e) {
     double x = *out;
     if (!item(object, key)) return 0;
     if (json_number(&x, object, key, what, e)) return -1;
     if (x != floor(x) || x < min || x > max)
-        return fail(e, "%s: %s: expected an integer from %d to %d, found %.15g", what, key, min,
-                    max, x);
+        return fail(e, "%s: %s: expected an integer from %d to %d, found %.15g", what, key, min, max, x);
     *out = (int)x;
     return 0;
 }
@@ -101,8 +97,7 @@ int json_int(int *out, const cJSON *object, const char *key, int min, int max, c
 int json_bool(bool *out, const cJSON *object, const char *key, const char *what, Error *e) {
     const cJSON *found = item(object, key);
     if (!found) return 0;
-    if (!cJSON_IsBool(found))
-        return fail(e, "%s: %s: expected true or false, found something else", what, key);
+    if (!cJSON_IsBool(found)) return fail(e, "%s: %s: expected true or false, found something else", what, key);
     *out = cJSON_IsTrue(found);
     return 0;
 }

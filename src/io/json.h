@@ -13,7 +13,6 @@ cJSON *json_read(const char *path, Error *e);
 
 /* json_int, json_number, json_bool - the key's value, or *out left alone when it is absent or null.
  * Fails on another type, and for json_int on a value that is no integer in [min, max]. */
-int json_int(int *out, const cJSON *object, const char *key, int min, int max, const char *what,
-             Error *e);
+int json_int(int *out, const cJSON *object, const char *key, int min, int max, const char *what, Error *e);
 int json_number(double *out, const cJSON *object, const char *key, const char *what, Error *e);
 int json_bool(bool *out, const cJSON *object, const char *key, const char *what, Error *e);

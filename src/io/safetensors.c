@@ -29,42 +29,36 @@ static int whole(uint64_t *out, const cJSON *item, double max) {
     return 0;
 }
 
-static int read_tensor(SafeTensor *t, const cJSON *entry, const unsigned char *data,
-                       size_t data_bytes, const char *path, Error *e) {
+static int read_tensor(SafeTensor *t, const cJSON *entry, const unsigned char *data, size_t data_bytes,
+                       const char *path, Error *e) {
     const char *name = entry->string;
     const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(entry, "dtype");
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
     const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
-    if (!cJSON_IsString(dtype))
-        return fail(e, "%s: %.64s: dtype: expected a string, found none", path, name);
+    if (!cJSON_IsString(dtype)) return fail(e, "%s: %.64s: dtype: expected a string, found none", path, name);
     size_t each = dtype_bytes(dtype->valuestring);
     if (!each)
-        return fail(e, "%s: %.64s: dtype: expected one of the format's, found %.16s", path, name,
-                    dtype->valuestring);
+        return fail(e, "%s: %.64s: dtype: expected one of the format's, found %.16s", path, name, dtype->valuestring);
     strcpy(t->dtype, dtype->valuestring);
     if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > 8)
-        return fail(e,
-                    "%s: %.64s: shape: expected an array of at most 8 sizes, found something else",
-                    path, name);
+        return fail(e, "%s: %.64s: shape: expected an array of at most 8 sizes, found something else", path, name);
     uint64_t bytes = each, n, from, to;
     const cJSON *item;
     cJSON_ArrayForEach(item, shape) {
         if (whole(&n, item, 0x1p53) || __builtin_mul_overflow(bytes, n, &bytes))
-            return fail(e, "%s: %.64s: shape: expected sizes that fit the file, found %g", path,
-                        name, item->valuedouble);
+            return fail(e, "%s: %.64s: shape: expected sizes that fit the file, found %g", path, name,
+                        item->valuedouble);
         t->dims[t->n_dims++] = (int64_t)n;
     }
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
-        whole(&from, cJSON_GetArrayItem(offsets, 0), 0x1p53) ||
-        whole(&to, cJSON_GetArrayItem(offsets, 1), 0x1p53))
-        return fail(e, "%s: %.64s: data_offsets: expected [begin, end], found something else", path,
-                    name);
+        whole(&from, cJSON_GetArrayItem(offsets, 0), 0x1p53) || whole(&to, cJSON_GetArrayItem(offsets, 1), 0x1p53))
+        return fail(e, "%s: %.64s: data_offsets: expected [begin, end], found something else", path, name);
     if (from > to || to > data_bytes)
-        return fail(e, "%s: %.64s: data_offsets: expected a range in 0..%zu, found [%llu, %llu]",
-                    path, name, data_bytes, (unsigned long long)from, (unsigned long long)to);
+        return fail(e, "%s: %.64s: data_offsets: expected a range in 0..%zu, found [%llu, %llu]", path, name,
+                    data_bytes, (unsigned long long)from, (unsigned long long)to);
     if (to - from != bytes)
-        return fail(e, "%s: %.64s: data: expected %llu bytes for its shape and dtype, found %llu",
-                    path, name, (unsigned long long)bytes, (unsigned long long)(to - from));
+        return fail(e, "%s: %.64s: data: expected %llu bytes for its shape and dtype, found %llu", path, name,
+                    (unsigned long long)bytes, (unsigned long long)(to - from));
     t->data = data + from;
     t->bytes = (size_t)bytes;
     t->name = strdup(name);
@@ -100,8 +94,8 @@ int safetensors_open(SafeTensors *st, const File *file, Error *e) {
     if (header > file->size - sizeof header || header > MAX_HEADER || header < 2) {
         const char *is = file_diagnose(file);
         if (is) return fail(e, "%s: format: expected safetensors, found %s", path, is);
-        return fail(e, "%s: header length: expected 2 to %zu, found %llu", path,
-                    file->size - sizeof header, (unsigned long long)header);
+        return fail(e, "%s: header length: expected 2 to %zu, found %llu", path, file->size - sizeof header,
+                    (unsigned long long)header);
     }
     const unsigned char *data = file->data + sizeof header + header;
     size_t data_bytes = file->size - sizeof header - (size_t)header;
@@ -119,9 +113,8 @@ int safetensors_open(SafeTensors *st, const File *file, Error *e) {
     }
     uint64_t end_wanted = data_end(root);
     if (end_wanted > data_bytes && end_wanted - data_bytes < 0x1p40) {
-        fail(e, "%s: data: expected %llu bytes after the header, found %zu: truncated by %llu bytes",
-             path, (unsigned long long)end_wanted, data_bytes,
-             (unsigned long long)(end_wanted - data_bytes));
+        fail(e, "%s: data: expected %llu bytes after the header, found %zu: truncated by %llu bytes", path,
+             (unsigned long long)end_wanted, data_bytes, (unsigned long long)(end_wanted - data_bytes));
         goto done;
     }
     const cJSON *entry;
@@ -153,16 +146,15 @@ int safetensors_open(SafeTensors *st, const File *file, Error *e) {
     for (size_t i = 0; i < st->n; i++) {
         const SafeTensor *t = &st->tensors[i];
         if (t->data != end) {
-            fail(e, "%s: %.64s: data: expected it to begin at %zu, found %zu (%s)", path, t->name,
-                 (size_t)(end - data), (size_t)(t->data - data),
-                 t->data < end ? "overlap" : "hole");
+            fail(e, "%s: %.64s: data: expected it to begin at %zu, found %zu (%s)", path, t->name, (size_t)(end - data),
+                 (size_t)(t->data - data), t->data < end ? "overlap" : "hole");
             goto done;
         }
         end = t->data + t->bytes;
     }
     if (end != data + data_bytes) {
-        fail(e, "%s: size: expected the file to end with its last tensor, found %zu more bytes",
-             path, (size_t)(data + data_bytes - end));
+        fail(e, "%s: size: expected the file to end with its last tensor, found %zu more bytes", path,
+             (size_t)(data + data_bytes - end));
         goto done;
     }
     status = 0;

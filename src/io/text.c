@@ -13,8 +13,7 @@ size_t utf8_length(const char *s, size_t n) {
             if ((u[i] & 0xc0) != 0x80) return 0;
             code = code << 6 | (u[i] & 0x3f);
         }
-        if (code < form[k].smallest || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-            return 0;
+        if (code < form[k].smallest || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
         return k + 1;
     }
     return 0;

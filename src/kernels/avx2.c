@@ -8,7 +8,7 @@ static inline __m256i dot_u8s8(__m256i acc, __m256i u, __m256i s) {
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-#define HAS_VNNI 0
-#define TABLE kernels_avx2
+#define HAS_VNNI   0
+#define TABLE      kernels_avx2
 #define TABLE_NAME "avx2"
 #include "kernels/simd_body.h"

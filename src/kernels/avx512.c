@@ -25,9 +25,7 @@ static inline V v_from_f16(const uint16_t *p) {
 static inline void v_to_f16(uint16_t *p, V x) {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
-static inline V v_zero_below(V y, V x, V low) {
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, low, _CMP_GE_OQ), y);
-}
+static inline V v_zero_below(V y, V x, V low) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, low, _CMP_GE_OQ), y); }
 static inline V v_scale_exponent(V x, V bits) {
     return _mm512_castsi512_ps(
         _mm512_add_epi32(_mm512_castps_si512(x), _mm512_slli_epi32(_mm512_castps_si512(bits), 23)));
@@ -39,8 +37,8 @@ static inline I i_dot(I acc, I u, I s) { return _mm512_dpbusd_epi32(acc, u, s); 
 
 static inline __m256i dot_u8s8(__m256i acc, __m256i u, __m256i s) { return _mm256_dpbusd_epi32(acc, u, s); }
 
-#define HAS_VNNI 1
-#define LANES_16 1
-#define TABLE kernels_avx512
+#define HAS_VNNI   1
+#define LANES_16   1
+#define TABLE      kernels_avx512
 #define TABLE_NAME "avx512"
 #include "kernels/simd_body.h"

@@ -25,8 +25,8 @@ static unsigned cpu_level(void) {
     if (!__get_cpuid_count(7, 0, &a7, &b7, &c7, &d7)) return 0;
     bool avx2 = ymm && (c & bit_FMA) && (c & bit_F16C) && (b7 & bit_AVX2);
     if (!avx2) return 0;
-    bool avx512 = zmm && (b7 & bit_AVX512F) && (b7 & bit_AVX512BW) && (b7 & bit_AVX512VL) &&
-                  (b7 & bit_AVX512DQ) && (c7 & 1u << 11); /* the last is AVX512-VNNI */
+    bool avx512 = zmm && (b7 & bit_AVX512F) && (b7 & bit_AVX512BW) && (b7 & bit_AVX512VL) && (b7 & bit_AVX512DQ) &&
+                  (c7 & 1u << 11); /* the last is AVX512-VNNI */
     bool avxvnni = __get_cpuid_count(7, 1, &a7, &b7, &c7, &d7) && (a7 & 1u << 4);
     return 1u | (avxvnni ? 2u : 0) | (avx512 ? 4u : 0);
 }

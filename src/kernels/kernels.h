@@ -9,8 +9,8 @@
 
 #include "kernels/mat.h"
 
-enum { ACT_TILE = 8 };   /* rows of activations that lie interleaved for a product of many rows */
-enum { KV_BLOCK = 32 };  /* positions whose keys lie transposed together in the KV cache */
+enum { ACT_TILE = 8 };  /* rows of activations that lie interleaved for a product of many rows */
+enum { KV_BLOCK = 32 }; /* positions whose keys lie transposed together in the KV cache */
 
 typedef struct Kernels Kernels;
 
@@ -19,20 +19,20 @@ typedef struct Kernels Kernels;
  * at index ((r / tile) * blocks + b) * tile + r % tile of q, d, sum and weight_of_min. */
 typedef struct {
     const Kernels *kernels;
-    float *x;       /* [n, dim] f32 */
+    float *x; /* [n, dim] f32 */
     int n, dim;
-    int tile;       /* 1, or ACT_TILE: the rows are padded to a multiple of it with zeros */
-    bool exact;     /* same bits for every n: gemv adds up in the order in which gemm does, at some cost */
-    int blocks;     /* dim / 32; 0: there is no 8-bit form, none is needed or dim is no multiple */
-    int8_t *q;      /* [padded rows * blocks, 32] in [-127, 127] */
-    float *d;       /* [padded rows * blocks] */
-    int16_t (*sum)[2]; /* sums of the block's first and second 16 q */
+    int tile;             /* 1, or ACT_TILE: the rows are padded to a multiple of it with zeros */
+    bool exact;           /* same bits for every n: gemv adds up in the order in which gemm does, at some cost */
+    int blocks;           /* dim / 32; 0: there is no 8-bit form, none is needed or dim is no multiple */
+    int8_t *q;            /* [padded rows * blocks, 32] in [-127, 127] */
+    float *d;             /* [padded rows * blocks] */
+    int16_t (*sum)[2];    /* sums of the block's first and second 16 q */
     float *weight_of_min; /* d times the sum of q: what a constant added to the 32 weights is multiplied with */
 } Act;
 
 struct Kernels {
-    const char *name; /* "ref", "avx2", "avxvnni", "avx512" */
-    bool int8;        /* quantized weights are multiplied with activations of 8 bits */
+    const char *name;         /* "ref", "avx2", "avxvnni", "avx512" */
+    bool int8;                /* quantized weights are multiplied with activations of 8 bits */
     int tile_rows, tile_cols; /* of `tile` */
 
     /* quantize - the 8-bit form of `blocks` blocks of x; consecutive blocks of the row are `step` blocks apart
@@ -49,17 +49,16 @@ struct Kernels {
 
     /* tile - c[i][0 .. tile_cols) = (add ? c[i] : 0) + sum over j < k of a[i][j] * b[j * b_stride ..], for
      * i < m <= tile_rows. All f32. */
-    void (*tile)(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k,
-                 bool add);
+    void (*tile)(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k, bool add);
 
     /* softmax_step - one chunk of an online softmax (arXiv:1805.02867): s[i] = exp(s[i] - max) for i < valid,
      * 0 from there to n; *max and *total go on. Returns what earlier sums must be multiplied with. */
     float (*softmax_step)(float *s, int valid, int n, float *max, float *total);
 
-    void (*exp)(float *y, const float *x, size_t n);         /* within 2 ulp where e^x is a normal number */
-    void (*swiglu)(float *gate, const float *up, size_t n);  /* gate = silu(gate) * up */
-    void (*gelu)(float *x, size_t n);                        /* x = gelu_tanh(x) */
-    void (*add)(float *y, const float *x, size_t n);         /* y += x */
+    void (*exp)(float *y, const float *x, size_t n);        /* within 2 ulp where e^x is a normal number */
+    void (*swiglu)(float *gate, const float *up, size_t n); /* gate = silu(gate) * up */
+    void (*gelu)(float *x, size_t n);                       /* x = gelu_tanh(x) */
+    void (*add)(float *y, const float *x, size_t n);        /* y += x */
     float (*sum_squares)(const float *x, int n);
     void (*scale)(float *y, const float *x, const float *weight, float s, int n); /* y = weight * (x * s) */
     void (*from_f16)(float *y, const uint16_t *x, size_t n);

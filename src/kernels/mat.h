@@ -4,11 +4,11 @@
 
 typedef struct {
     DType dtype;
-    int rows, cols;       /* y[rows] = W[rows, cols] x[cols] */
-    size_t stride_bytes;  /* from one row to the next */
-    const void *data;     /* [rows, cols] values; may be unaligned; NULL: the matrix is absent */
-    const float *scales;  /* [rows * cols / group] for DTYPE_Q8_GROUP, else NULL; may be unaligned */
-    int group;            /* values under one scale for DTYPE_Q8_GROUP, else 0 */
+    int rows, cols;      /* y[rows] = W[rows, cols] x[cols] */
+    size_t stride_bytes; /* from one row to the next */
+    const void *data;    /* [rows, cols] values; may be unaligned; NULL: the matrix is absent */
+    const float *scales; /* [rows * cols / group] for DTYPE_Q8_GROUP, else NULL; may be unaligned */
+    int group;           /* values under one scale for DTYPE_Q8_GROUP, else 0 */
 } Mat;
 
 /* mat_dequantize - out[n] = values [from, from + n) of row r in f32; `from` and `n` are multiples of the

@@ -55,10 +55,10 @@ float f16_to_f32(uint16_t h) {
 
 uint16_t f32_to_f16(float f) {
     uint32_t bits = bits_of(f), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00);             /* NaN */
-    if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00);            /* >= 65520 */
-    if (magnitude < 0x38800000) {                                             /* subnormal, 0 */
-        float shifted = float_of(magnitude) + 0.5f; /* adding 0.5 rounds to multiples of 2^-24 */
+    if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00);  /* NaN */
+    if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* >= 65520 */
+    if (magnitude < 0x38800000) {                                  /* subnormal, 0 */
+        float shifted = float_of(magnitude) + 0.5f;                /* adding 0.5 rounds to multiples of 2^-24 */
         return (uint16_t)(sign | (bits_of(shifted) - bits_of(0.5f)));
     }
     uint32_t odd = magnitude >> 13 & 1;

@@ -24,60 +24,60 @@ typedef enum {
 enum { QK = 32, QK_K = 256 }; /* values in a block of Q8_0, Q4_0, Q4_1, Q5_0, Q5_1; of Q4_K, Q5_K, Q6_K */
 
 typedef struct {
-    uint16_t d;    /* f16 scale */
-    int8_t q[QK];  /* value = d * q */
+    uint16_t d;   /* f16 scale */
+    int8_t q[QK]; /* value = d * q */
 } BlockQ8_0;
 
 typedef struct {
-    uint16_t d;         /* f16 scale */
-    uint8_t q[QK / 2];  /* low nibbles are values 0..15, high nibbles 16..31; value = d * (q - 8) */
+    uint16_t d;        /* f16 scale */
+    uint8_t q[QK / 2]; /* low nibbles are values 0..15, high nibbles 16..31; value = d * (q - 8) */
 } BlockQ4_0;
 
 typedef struct {
-    uint16_t d, m;      /* f16 scale and minimum; value = d * q + m */
+    uint16_t d, m; /* f16 scale and minimum; value = d * q + m */
     uint8_t q[QK / 2];
 } BlockQ4_1;
 
 typedef struct {
-    uint16_t d;         /* f16 scale */
-    uint8_t high[4];    /* bit i, lowest first, is bit 4 of value i */
-    uint8_t q[QK / 2];  /* as in BlockQ4_0; value = d * (q - 16) */
+    uint16_t d;        /* f16 scale */
+    uint8_t high[4];   /* bit i, lowest first, is bit 4 of value i */
+    uint8_t q[QK / 2]; /* as in BlockQ4_0; value = d * (q - 16) */
 } BlockQ5_0;
 
 typedef struct {
-    uint16_t d, m;      /* f16 scale and minimum; value = d * q + m */
+    uint16_t d, m; /* f16 scale and minimum; value = d * q + m */
     uint8_t high[4];
     uint8_t q[QK / 2];
 } BlockQ5_1;
 
 /* The K types keep 8 (16) scales of a few bits in one block, themselves scaled by d. */
 typedef struct {
-    uint16_t d, m;         /* f16 scales of the scales and of the minima; value = d * scale * q - m * minimum */
-    uint8_t scales[12];    /* 8 scales and 8 minima of 6 bits: scale_min_k() */
-    uint8_t q[QK_K / 2];   /* 64 values at a time: the low nibbles of 32 bytes, then their high ones */
+    uint16_t d, m;       /* f16 scales of the scales and of the minima; value = d * scale * q - m * minimum */
+    uint8_t scales[12];  /* 8 scales and 8 minima of 6 bits: scale_min_k() */
+    uint8_t q[QK_K / 2]; /* 64 values at a time: the low nibbles of 32 bytes, then their high ones */
 } BlockQ4_K;
 
 typedef struct {
     uint16_t d, m;
     uint8_t scales[12];
-    uint8_t high[QK];      /* bit j of byte i is bit 4 of value 32 j + i */
+    uint8_t high[QK]; /* bit j of byte i is bit 4 of value 32 j + i */
     uint8_t q[QK_K / 2];
 } BlockQ5_K;
 
 typedef struct {
-    uint8_t q[QK_K / 2];     /* 128 values at a time: the low nibbles of 64 bytes, then their high ones */
-    uint8_t high[QK_K / 4];  /* 128 values at a time: bits 2 j, 2 j + 1 of byte i are bits 4, 5 of value 32 j + i */
+    uint8_t q[QK_K / 2];    /* 128 values at a time: the low nibbles of 64 bytes, then their high ones */
+    uint8_t high[QK_K / 4]; /* 128 values at a time: bits 2 j, 2 j + 1 of byte i are bits 4, 5 of value 32 j + i */
     int8_t scales[QK_K / 16];
-    uint16_t d;              /* f16; value = d * scale * (q - 32), a scale for 16 values */
+    uint16_t d; /* f16; value = d * scale * (q - 32), a scale for 16 values */
 } BlockQ6_K;
 
 /* scale_min_k - scale and minimum, 0 to 63, of the 32 values from 32 j on in a block of Q4_K or Q5_K. */
 void scale_min_k(int *scale, int *min, const uint8_t scales[12], int j);
 
 typedef struct {
-    const char *name;   /* "f32", "q4_1", ... as printed */
-    int ggml_type;      /* number in a GGUF file, -1: never there */
-    int block_values;   /* values in a block; a row holds a whole number of blocks */
+    const char *name; /* "f32", "q4_1", ... as printed */
+    int ggml_type;    /* number in a GGUF file, -1: never there */
+    int block_values; /* values in a block; a row holds a whole number of blocks */
     int block_bytes;
 } DTypeInfo;
 

@@ -49,8 +49,7 @@ static bool block_q4_1(BlockQ4_1 *b, const float *x) {
     b->d = f32_to_f16(d);
     b->m = f32_to_f16(min);
     for (int i = 0; i < QK / 2; i++) {
-        int low = clamp15((x[i] - min) * inverse + 0.5f),
-            high = clamp15((x[i + QK / 2] - min) * inverse + 0.5f);
+        int low = clamp15((x[i] - min) * inverse + 0.5f), high = clamp15((x[i + QK / 2] - min) * inverse + 0.5f);
         b->q[i] = (uint8_t)(low | high << 4);
     }
     return !is_infinite_f16(b->d) && !is_infinite_f16(b->m);
@@ -64,9 +63,7 @@ bool dtype_quantize(void *out, const float *x, size_t n, DType t) {
     bool fits = true;
     if (dtype_info[t].block_values > 1 && !floats_finite(x, n)) return false; /* it has no integer */
     switch (t) {
-    case DTYPE_F32:
-        memcpy(out, x, n * sizeof *x);
-        return true;
+    case DTYPE_F32: memcpy(out, x, n * sizeof *x); return true;
     case DTYPE_F16:
         for (size_t i = 0; i < n; i++) {
             uint16_t h = f32_to_f16(x[i]);
@@ -89,7 +86,6 @@ bool dtype_quantize(void *out, const float *x, size_t n, DType t) {
     case DTYPE_Q4_1:
         for (size_t i = 0; i < n / QK; i++) fits &= block_q4_1((BlockQ4_1 *)out + i, x + i * QK);
         return fits;
-    default:
-        return false;
+    default: return false;
     }
 }

@@ -55,8 +55,7 @@ static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, cons
 
 enum { ROWS = 4, COLS = 16 };
 
-static void tile(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k,
-                 bool add) {
+static void tile(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k, bool add) {
     for (int i = 0; i < m; i++) {
         float sum[COLS] = {0};
         if (add) memcpy(sum, c[i], sizeof sum);
@@ -113,5 +112,5 @@ static void to_f16(uint16_t *y, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = f32_to_f16(x[i]);
 }
 
-const Kernels kernels_ref = {"ref", false,  ROWS, COLS,   quantize, gemv,        gemm,  tile,     softmax_step,
-                             exps,  swiglu, gelu, add,    sum_squares, scale, from_f16, to_f16};
+const Kernels kernels_ref = {"ref", false,  ROWS, COLS, quantize,    gemv,  gemm,     tile,  softmax_step,
+                             exps,  swiglu, gelu, add,  sum_squares, scale, from_f16, to_f16};

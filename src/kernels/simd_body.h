@@ -7,7 +7,7 @@
 
 #include "kernels/kernels.h"
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE       static inline __attribute__((always_inline))
 #define IN_MEMORY(x) __asm__("" : "+m"(x)) /* the compiler forgets what it knows of x */
 
 /* ---- Elementwise ------------------------------------------------------------------------------- */
@@ -317,7 +317,8 @@ INLINE __m256 block_scales(__m256 *min, const Mat *w, int r, int b, DType t) {
         uint32_t x = (uint32_t)u32_at(p + 4), y = (uint32_t)u32_at(p + 8), z = (uint32_t)u32_at(p + 12);
         __m128i scale = _mm_setr_epi32((int)(x & six), (int)((z & four) | (x >> 6 & two) << 4), 0, 0);
         __m128i of_min = _mm_setr_epi32((int)(y & six), (int)((z >> 4 & four) | (y >> 6 & two) << 4), 0, 0);
-        *min = _mm256_mul_ps(_mm256_set1_ps(-_cvtsh_ss(u16_at(p + 2))), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(of_min)));
+        *min =
+            _mm256_mul_ps(_mm256_set1_ps(-_cvtsh_ss(u16_at(p + 2))), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(of_min)));
         return _mm256_mul_ps(_mm256_set1_ps(_cvtsh_ss(u16_at(p))), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(scale)));
     }
     if (has_min(t)) { /* the minimum follows the scale */
@@ -327,10 +328,9 @@ INLINE __m256 block_scales(__m256 *min, const Mat *w, int r, int b, DType t) {
         *min = _mm256_cvtph_ps(_mm_packus_epi32(_mm_srli_epi32(low, 16), _mm_srli_epi32(high, 16)));
         return _mm256_cvtph_ps(_mm_packus_epi32(_mm_and_si128(low, half), _mm_and_si128(high, half)));
     }
-    __m256 d = _mm256_cvtph_ps(_mm_setr_epi16((short)u16_at(p), (short)u16_at(p + s), (short)u16_at(p + 2 * s),
-                                              (short)u16_at(p + 3 * s), (short)u16_at(p + 4 * s),
-                                              (short)u16_at(p + 5 * s), (short)u16_at(p + 6 * s),
-                                              (short)u16_at(p + 7 * s)));
+    __m256 d = _mm256_cvtph_ps(_mm_setr_epi16(
+        (short)u16_at(p), (short)u16_at(p + s), (short)u16_at(p + 2 * s), (short)u16_at(p + 3 * s),
+        (short)u16_at(p + 4 * s), (short)u16_at(p + 5 * s), (short)u16_at(p + 6 * s), (short)u16_at(p + 7 * s)));
     *min = _mm256_mul_ps(d, _mm256_set1_ps((float)-zero_of(t)));
     return d;
 }
@@ -387,8 +387,8 @@ INLINE void prefetch_ahead(const uint8_t *p, int bytes) {
     for (int i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + AHEAD_BYTES + i, _MM_HINT_T0);
 }
 
-/* What is taken off every weight's integer in a product, put right by the sum of the activations: what the type takes off
- * them, or what makes bytes unsigned for VNNI. */
+/* What is taken off every weight's integer in a product, put right by the sum of the activations: what the type takes
+ * off them, or what makes bytes unsigned for VNNI. */
 INLINE int offset_of(DType t) { return is_signed(t) ? (HAS_VNNI ? 128 : 0) : zero_of(t); }
 
 /* start + products of the 32 integers of block b of row r, without their offset, with q; a lane sums four. */
@@ -496,7 +496,8 @@ INLINE void gemv_rows_f(float *out, const Mat *w, int r, int R, int step, const 
         for (int i = c; i < w->cols; i++) out[j] += float_at(row_of(w, r + j * step) + (size_t)(i * each), t) * x[i];
 }
 
-/* ---- Decode with gemm's order of sums: element after element, block after block, rows side by side in a vector ---- */
+/* ---- Decode with gemm's order of sums: element after element, block after block, rows side by side in a vector ----
+ */
 
 /* v[j] = 8 values of row j becomes v[i] = value i of the 8 rows. */
 INLINE void transpose8(__m256i *v) {
@@ -622,7 +623,8 @@ INLINE void exact_f(float *y, const Mat *w, int from, int to, const Act *a, int 
                     v[i] = _mm256_castps_si256(floats8(q, t));
                 }
                 transpose8(v);
-                for (int i = 0; i < 8; i++) f[g] = _mm256_fmadd_ps(_mm256_castsi256_ps(v[i]), _mm256_set1_ps(x[c + i]), f[g]);
+                for (int i = 0; i < 8; i++)
+                    f[g] = _mm256_fmadd_ps(_mm256_castsi256_ps(v[i]), _mm256_set1_ps(x[c + i]), f[g]);
             }
         _mm256_storeu_ps(out, f[0]);
         _mm256_storeu_ps(out + 8, f[1]);
@@ -656,18 +658,21 @@ INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Act *a, i
 }
 
 /* Calls f_typed(ARGS, type) with w's type as a constant, or the scalar kernel for groups that no block fits. */
-#define CASE(f, t, ...) case t: f##_typed(__VA_ARGS__, t); return;
-#define BY_TYPE(f, ...) \
-    if (w->dtype == DTYPE_Q8_GROUP && !mat_is_quantized(w)) { \
-        kernels_ref.f(__VA_ARGS__); \
-        return; \
-    } \
-    switch (w->dtype) { \
-        CASE(f, DTYPE_F32, __VA_ARGS__) CASE(f, DTYPE_F16, __VA_ARGS__) CASE(f, DTYPE_BF16, __VA_ARGS__) \
-        CASE(f, DTYPE_Q8_0, __VA_ARGS__) CASE(f, DTYPE_Q8_GROUP, __VA_ARGS__) CASE(f, DTYPE_Q4_0, __VA_ARGS__) \
-        CASE(f, DTYPE_Q4_1, __VA_ARGS__) CASE(f, DTYPE_Q5_0, __VA_ARGS__) CASE(f, DTYPE_Q5_1, __VA_ARGS__) \
-        CASE(f, DTYPE_Q4_K, __VA_ARGS__) CASE(f, DTYPE_Q5_K, __VA_ARGS__) CASE(f, DTYPE_Q6_K, __VA_ARGS__) \
-    case DTYPE_COUNT: return; \
+#define CASE(f, t, ...)                                                                                                \
+    case t:                                                                                                            \
+        f##_typed(__VA_ARGS__, t);                                                                                     \
+        return;
+#define BY_TYPE(f, ...)                                                                                                \
+    if (w->dtype == DTYPE_Q8_GROUP && !mat_is_quantized(w)) {                                                          \
+        kernels_ref.f(__VA_ARGS__);                                                                                    \
+        return;                                                                                                        \
+    }                                                                                                                  \
+    switch (w->dtype) {                                                                                                \
+        CASE(f, DTYPE_F32, __VA_ARGS__)                                                                                \
+        CASE(f, DTYPE_F16, __VA_ARGS__) CASE(f, DTYPE_BF16, __VA_ARGS__) CASE(f, DTYPE_Q8_0, __VA_ARGS__)              \
+            CASE(f, DTYPE_Q8_GROUP, __VA_ARGS__) CASE(f, DTYPE_Q4_0, __VA_ARGS__) CASE(f, DTYPE_Q4_1, __VA_ARGS__)     \
+                CASE(f, DTYPE_Q5_0, __VA_ARGS__) CASE(f, DTYPE_Q5_1, __VA_ARGS__) CASE(f, DTYPE_Q4_K, __VA_ARGS__)     \
+                    CASE(f, DTYPE_Q5_K, __VA_ARGS__) CASE(f, DTYPE_Q6_K, __VA_ARGS__) case DTYPE_COUNT : return;       \
     }
 
 static void gemv(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add) {
@@ -679,7 +684,7 @@ static void gemv(float *y, const Mat *w, int from, int to, const Act *a, int row
 enum { Q_BLOCKS = 64, F_COLS = 1024 }; /* of a panel: 2048 columns, 1024 columns */
 
 typedef struct {
-    _Alignas(64) uint8_t q[Q_BLOCKS * LANES * QK]; /* [blocks, 8 steps, LANES rows, 4 columns] */
+    _Alignas(64) uint8_t q[Q_BLOCKS * LANES * QK];        /* [blocks, 8 steps, LANES rows, 4 columns] */
     float d[2 * Q_BLOCKS * LANES], min[Q_BLOCKS * LANES]; /* [blocks, LANES]; d of Q6_K [blocks, 2, LANES] */
 } QPanel;
 
@@ -688,7 +693,8 @@ INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int b
         for (int g = 0; g < LANES; g += 8) {
             __m256i v[8];
             for (int i = 0; i < 8; i++) {
-                float *d = panel->d + (t == DTYPE_Q6_K ? 2 : 1) * b * LANES + g + i, *min = panel->min + b * LANES + g + i;
+                float *d = panel->d + (t == DTYPE_Q6_K ? 2 : 1) * b * LANES + g + i,
+                      *min = panel->min + b * LANES + g + i;
                 v[i] = _mm256_setzero_si256();
                 *d = *min = 0;
                 if (t == DTYPE_Q6_K) d[LANES] = 0;
@@ -714,8 +720,8 @@ INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int b
 
 /* c[QTILE_ROWS tokens][LANES rows] (+)= panel * activations. a_at: index of the first token's first block. The unsigned
  * form u = w + zero is put right in the integers: their sum begins at -zero times sum(q). */
-INLINE void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Act *a, size_t a_at,
-                   bool add, DType t) {
+INLINE void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Act *a, size_t a_at, bool add,
+                   DType t) {
     const int zero = offset_of(t);
     const int parts = t == DTYPE_Q6_K ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
     V f[QTILE_ROWS];
@@ -842,8 +848,7 @@ INLINE void panel_f(float *panel, const Mat *w, int r0, int rows, int c0, int co
                 v[i] = g + i < rows ? _mm256_castps_si256(floats8(row_of(w, r0 + g + i) + (size_t)(c0 + c) * each, t))
                                     : _mm256_setzero_si256();
             transpose8(v);
-            for (int i = 0; i < 8; i++)
-                _mm256_store_si256((__m256i *)(void *)(panel + (c + i) * TILE_COLS + g), v[i]);
+            for (int i = 0; i < 8; i++) _mm256_store_si256((__m256i *)(void *)(panel + (c + i) * TILE_COLS + g), v[i]);
         }
         for (; c < cols; c++)
             for (int i = 0; i < 8; i++)
@@ -888,5 +893,5 @@ static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, cons
     BY_TYPE(gemm, y, y_stride, w, from, to, a, add)
 }
 
-const Kernels TABLE = {TABLE_NAME, true,   TILE_ROWS, TILE_COLS, quantize, gemv,        gemm,     tile,     softmax_step,
+const Kernels TABLE = {TABLE_NAME, true,   TILE_ROWS, TILE_COLS, quantize,    gemv,     gemm,     tile,  softmax_step,
                        exps,       swiglu, gelu,      add_to,    sum_squares, scale_by, from_f16, to_f16};

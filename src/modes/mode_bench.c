@@ -1,7 +1,8 @@
 /* bench - tokens a second in prefill and decode, beside what the machine could do: the rate at which memory can be
- * read (every weight is read once a token) and the rate of a matrix product in f32 (two operations a weight), OpenBLAS's
- * or that of our own kernels, whichever is the greater: OpenBLAS may not know a newer CPU and fall back. A shared machine
- * changes its speed from second to second, so the limit is measured anew before each run, for that run. */
+ * read (every weight is read once a token) and the rate of a matrix product in f32 (two operations a weight),
+ * OpenBLAS's or that of our own kernels, whichever is the greater: OpenBLAS may not know a newer CPU and fall back. A
+ * shared machine changes its speed from second to second, so the limit is measured anew before each run, for that run.
+ */
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,12 +69,12 @@ static void gemm_share(const Thread *t, void *arg) {
     if (from == to) return;
     if (g->own) {
         Act a = {.kernels = kernels_best(), .x = g->a, .n = GEMM_N, .dim = GEMM_N, .tile = ACT_TILE};
-        Mat b = {.dtype = DTYPE_F32, .rows = GEMM_N, .cols = GEMM_N, .stride_bytes = GEMM_N * sizeof(float),
-                 .data = g->b};
+        Mat b = {
+            .dtype = DTYPE_F32, .rows = GEMM_N, .cols = GEMM_N, .stride_bytes = GEMM_N * sizeof(float), .data = g->b};
         a.kernels->gemm(g->c, GEMM_N, &b, (int)from, (int)to, &a, false);
     } else { /* within our parallel region OpenBLAS runs on the calling thread alone */
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)(to - from), GEMM_N, GEMM_N, 1,
-                    g->a + from * GEMM_N, GEMM_N, g->b, GEMM_N, 0, g->c + from * GEMM_N, GEMM_N);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)(to - from), GEMM_N, GEMM_N, 1, g->a + from * GEMM_N,
+                    GEMM_N, g->b, GEMM_N, 0, g->c + from * GEMM_N, GEMM_N);
     }
 }
 
@@ -93,7 +94,8 @@ static void machine_close(Machine *m) {
 static int machine_open(Machine *m, Team *team, Error *e) {
     size_t n = (size_t)GEMM_N * GEMM_N;
     uint64_t *data = malloc(READ_BYTES); /* larger than most caches */
-    *m = (Machine){team, {.data = data, .n = READ_BYTES / sizeof *data},
+    *m = (Machine){team,
+                   {.data = data, .n = READ_BYTES / sizeof *data},
                    {calloc(n, sizeof(float)), calloc(n, sizeof(float)), calloc(n, sizeof(float)), false}};
     if (!data || !m->gemm.a || !m->gemm.b || !m->gemm.c) {
         machine_close(m);
@@ -141,7 +143,8 @@ static Cost cost_of(const Model *m) {
     Cost c = {0};
     for (int i = 0; i < m->config.n_layers; i++) {
         const Layer *l = &m->weights.layers[i];
-        const Mat *all[] = {&l->attn.wq, &l->attn.wk, &l->attn.wv, &l->attn.wo, &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
+        const Mat *all[] = {&l->attn.wq,    &l->attn.wk,  &l->attn.wv,   &l->attn.wo,
+                            &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
         for (size_t j = 0; j < sizeof all / sizeof *all; j++) count(&c, all[j], true);
     }
     count(&c, &m->weights.lm_head, false);
@@ -198,13 +201,15 @@ static void print(FILE *out, const Options *o, const BenchResult *r, int n, int 
     const char *cpu = kernels_best()->name;
     double gemm = rates->blas > rates->own ? rates->blas : rates->own;
     if (o->json) {
-        fprintf(out, "{\"threads\": %d, \"cpu\": \"%s\", \"read_gb_s\": %.2f, \"sgemm_gflops\": %.1f, "
+        fprintf(out,
+                "{\"threads\": %d, \"cpu\": \"%s\", \"read_gb_s\": %.2f, \"sgemm_gflops\": %.1f, "
                 "\"openblas_gflops\": %.1f, \"openblas_cpu\": \"%s\", \"results\": [",
                 threads, cpu, rates->read, gemm, rates->blas, openblas_get_corename());
         for (int i = 0; i < n; i++)
-            fprintf(out, "%s{\"test\": \"%s\", \"tok_s\": %.3f, \"min\": %.3f, \"max\": %.3f, "
-                    "\"fraction_of_limit\": %.4f}", i ? ", " : "", r[i].name, r[i].median, r[i].min, r[i].max,
-                    r[i].fraction);
+            fprintf(out,
+                    "%s{\"test\": \"%s\", \"tok_s\": %.3f, \"min\": %.3f, \"max\": %.3f, "
+                    "\"fraction_of_limit\": %.4f}",
+                    i ? ", " : "", r[i].name, r[i].median, r[i].min, r[i].max, r[i].fraction);
         fputs("]}\n", out);
     } else if (o->csv) {
         fputs("test,threads,cpu,tok_s,min,max,fraction_of_limit,read_gb_s,sgemm_gflops,openblas_gflops\n", out);

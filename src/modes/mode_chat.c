@@ -43,10 +43,8 @@ static int choose_template(const ChatTemplate **t, char **system, const Options 
     else if (!*t)
         fail(e, "%s: chat template: expected one of %s, found %s (see --chat-template)", o->checkpoint,
              chat_template_names(names), chat_template_other(shape));
-    else if (!o->system)
-        status = chat_default_system(system, *t, shape, e);
-    else
-        status = (*system = strdup(o->system)) ? 0 : fail(e, "chat: memory: expected some, found none");
+    else if (!o->system) status = chat_default_system(system, *t, shape, e);
+    else status = (*system = strdup(o->system)) ? 0 : fail(e, "chat: memory: expected some, found none");
     free(shape);
     if (status) return -1;
     if (!o->quiet) fprintf(o->log, "chat template: %s\n", (*t)->name);

@@ -6,8 +6,8 @@
 
 int mode_convert(const Options *o, FILE *out, Error *e) {
     Session s;
-    ConvertOptions options = {.output = o->output, .type = -1, .kv_heads = o->kv_heads, .stop = &interrupted,
-                              .temporary = unfinished};
+    ConvertOptions options = {
+        .output = o->output, .type = -1, .kv_heads = o->kv_heads, .stop = &interrupted, .temporary = unfinished};
     if (!o->output) {
         fail(e, "--output: expected the name of the file to write, found none");
         return 2;
@@ -20,8 +20,7 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
     }
     if (session_open(&s, o, 0, e)) return 1;
     bool carried;
-    int status =
-        checkpoint_convert(&s.checkpoint, &s.model.config, &s.model.weights, &options, &carried, e);
+    int status = checkpoint_convert(&s.checkpoint, &s.model.config, &s.model.weights, &options, &carried, e);
     if (!status && !o->quiet)
         fprintf(o->log, "%s: written%s\n", o->output,
                 carried ? ", tokenizer included" : " (give the tokenizer with -z)");

@@ -19,10 +19,10 @@ int mode_info(const Options *o, FILE *out, Error *e) {
     for (size_t i = 0; i < ck->n_tensors; i++) counts[ck->tensors[i].mat.dtype]++;
     const char *format = checkpoint_format_name(ck->format);
     if (o->json) {
-        fprintf(out, "{\"format\": \"%s\", \"arch\": \"%s\", \"dim\": %d, \"hidden_dim\": %d, \"n_layers\": %d, ", format,
-                ck->arch, c->dim, c->hidden_dim, c->n_layers);
-        fprintf(out, "\"n_heads\": %d, \"n_kv_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d, \"n_ctx\": %d, ", c->n_heads,
-                c->n_kv_heads, c->head_dim, c->vocab_size, c->n_ctx);
+        fprintf(out, "{\"format\": \"%s\", \"arch\": \"%s\", \"dim\": %d, \"hidden_dim\": %d, \"n_layers\": %d, ",
+                format, ck->arch, c->dim, c->hidden_dim, c->n_layers);
+        fprintf(out, "\"n_heads\": %d, \"n_kv_heads\": %d, \"head_dim\": %d, \"vocab_size\": %d, \"n_ctx\": %d, ",
+                c->n_heads, c->n_kv_heads, c->head_dim, c->vocab_size, c->n_ctx);
         fprintf(out, "\"rope_theta\": %.9g, \"rope_scaling\": \"%s\", \"rope_pairing\": \"%s\", \"norm_eps\": %.9g, ",
                 rope ? c->rope.theta : 0.0, scaling, pairing, (double)c->norm_eps);
         fprintf(out, "\"tied\": %s, \"params\": %zu, \"weights_bytes\": %zu, \"kv_bytes_per_token\": %zu, ",
@@ -43,8 +43,7 @@ int mode_info(const Options *o, FILE *out, Error *e) {
                 c->hidden_dim, c->n_layers, c->n_heads);
         fprintf(out, "n_kv_heads      %d\nhead_dim        %d\nvocab_size      %d\nn_ctx           %d\n", c->n_kv_heads,
                 c->head_dim, c->vocab_size, c->n_ctx);
-        if (rope)
-            fprintf(out, "rope            theta %g, scaling %s, pairing %s\n", c->rope.theta, scaling, pairing);
+        if (rope) fprintf(out, "rope            theta %g, scaling %s, pairing %s\n", c->rope.theta, scaling, pairing);
         fprintf(out, "norm_eps        %g\ntied            %s\nparams          %zu\n", (double)c->norm_eps,
                 c->tied ? "yes" : "no", ck->params);
         fprintf(out, "weights         %.1f MB\nKV cache        %zu bytes a token\ntensors        ",

@@ -45,7 +45,9 @@ int mode_logits(const Options *o, FILE *out, Error *e) {
     size_t kept = o->all ? (size_t)n : 1, row_bytes = (size_t)vocab * sizeof *rows;
     size_t bytes = state_bytes(&s.model, &s.state.options) + kept * row_bytes;
     if (bytes > left) {
-        fail(e, "%s: memory: expected %zu MiB for %zu rows of logits and their context, found %zu MiB free (lower it with fewer tokens, or without --all)",
+        fail(e,
+             "%s: memory: expected %zu MiB for %zu rows of logits and their context, found %zu MiB free (lower it with "
+             "fewer tokens, or without --all)",
              o->checkpoint, (bytes >> 20) + 1, kept, left >> 20);
         goto done;
     }
@@ -79,8 +81,7 @@ int mode_logits(const Options *o, FILE *out, Error *e) {
         }
         fputs("]}\n", out);
     } else {
-        for (size_t r = 0; r < kept; r++)
-            print_plain(out, o->all ? (int)r : n - 1, rows + r * (size_t)vocab, vocab);
+        for (size_t r = 0; r < kept; r++) print_plain(out, o->all ? (int)r : n - 1, rows + r * (size_t)vocab, vocab);
     }
     code = 0;
 done:

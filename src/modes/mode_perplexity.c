@@ -14,13 +14,13 @@ typedef struct {
     State *state;
     const int *window; /* [n] tokens */
     int n;
-    int from;          /* first token of the window that is scored; >= 1 */
-    int seen;          /* rows of the window that were looked at */
-    bool decode;       /* what is scored goes through the model one token at a time */
-    double nll;        /* nats */
-    long long scored;  /* tokens */
+    int from;         /* first token of the window that is scored; >= 1 */
+    int seen;         /* rows of the window that were looked at */
+    bool decode;      /* what is scored goes through the model one token at a time */
+    double nll;       /* nats */
+    long long scored; /* tokens */
     const volatile sig_atomic_t *interrupted;
-    bool bad;          /* a logit was NaN or infinite */
+    bool bad; /* a logit was NaN or infinite */
 } Score;
 
 /* score_token - -log softmax(logits)[token], in double. */
@@ -39,8 +39,7 @@ static bool score_rows(void *arg, int done, int total) {
     int first = s->seen, vocab = s->session->model.config.vocab_size;
     for (int r = first; r < done && r + 1 < s->n; r++) {
         if (r + 1 < s->from) continue;
-        double nll =
-            score_token(model_logits(&s->session->model, s->state, r - first), vocab, s->window[r + 1]);
+        double nll = score_token(model_logits(&s->session->model, s->state, r - first), vocab, s->window[r + 1]);
         if (!isfinite(nll)) {
             s->bad = true;
             return false;

@@ -38,8 +38,13 @@ static int configure(Config *c, Session *s, const Options *o, int n_x, Error *e)
     } else {
         /* The paper's pairing and base; the parameters of a rule are its usual ones. A factor must be given. */
         *c = (Config){.pos = POS_ROPE,
-                      .rope = {.theta = 10000, .pairing = ROPE_PAIRS, .truncate = true, .beta_fast = 32,
-                               .beta_slow = 1, .low_freq_factor = 1, .high_freq_factor = 4}};
+                      .rope = {.theta = 10000,
+                               .pairing = ROPE_PAIRS,
+                               .truncate = true,
+                               .beta_fast = 32,
+                               .beta_slow = 1,
+                               .low_freq_factor = 1,
+                               .high_freq_factor = 4}};
         if (head_dim == 0) head_dim = 64;
     }
     c->head_dim = c->rope.rotary_dim = head_dim;
@@ -49,8 +54,12 @@ static int configure(Config *c, Session *s, const Options *o, int n_x, Error *e)
 
 static void turn_to(float *x, const Config *c, const double *inv_freq, double scale, int pos) {
     float cosine[ROPE_MAX_PAIRS], sine[ROPE_MAX_PAIRS];
-    RopeTable one = {.n_ctx = 1, .head_dim = c->head_dim, .rotary_dim = c->rope.rotary_dim,
-                     .pairing = c->rope.pairing, .cos = cosine, .sin = sine};
+    RopeTable one = {.n_ctx = 1,
+                     .head_dim = c->head_dim,
+                     .rotary_dim = c->rope.rotary_dim,
+                     .pairing = c->rope.pairing,
+                     .cos = cosine,
+                     .sin = sine};
     rope_row(cosine, sine, inv_freq, scale, c->rope.rotary_dim / 2, pos);
     rope_apply(x, 1, 1, c->head_dim, &one, 0);
 }
@@ -133,7 +142,8 @@ int mode_rope(const Options *o, FILE *out, Error *e) {
     rope_inv_freq(inv_freq, &scale, &c.rope, seq_len);
     if (o->x) turn_to(x, &c, inv_freq, scale, pos);
     if (o->json) {
-        fprintf(out, "{\"head_dim\": %d, \"theta\": %.9g, \"type\": \"%s\", \"attention_factor\": %.12g, \"inv_freq\": [",
+        fprintf(out,
+                "{\"head_dim\": %d, \"theta\": %.9g, \"type\": \"%s\", \"attention_factor\": %.12g, \"inv_freq\": [",
                 c.head_dim, c.rope.theta, rule_name[c.rope.scaling], scale);
         for (int i = 0; i < c.rope.rotary_dim / 2; i++) fprintf(out, "%s%.12g", i ? ", " : "", inv_freq[i]);
         fputs("], \"rotated\": [", out);

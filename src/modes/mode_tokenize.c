@@ -41,8 +41,8 @@ static Tokenizer *open_any(const Options *o, Checkpoint *ck, Error *e) {
             if (tokenizer_vocab_size(t) <= ck->config.vocab_size &&
                 (tokenizer_vocab_size(t) == ck->config.vocab_size || ck->format >= FORMAT_SAFETENSORS))
                 return t;
-            fail(e, "%s: tokenizer: expected %d tokens as the model has, found %d", o->tokenizer,
-                 ck->config.vocab_size, tokenizer_vocab_size(t));
+            fail(e, "%s: tokenizer: expected %d tokens as the model has, found %d", o->tokenizer, ck->config.vocab_size,
+                 tokenizer_vocab_size(t));
         }
         tokenizer_close(t);
         return NULL;

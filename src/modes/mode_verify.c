@@ -28,7 +28,9 @@ static void print_table(FILE *out, const Verify *v, int n_tokens) {
     for (int i = 0; i < v->n; i++) {
         const VerifyRow *r = &v->rows[i];
         fprintf(out, "%-22s %12.3g %12.3g %9d %12.3g%s\n", r->name, r->max_abs, r->max_rel, r->worst_pos, r->tolerance,
-                i == v->first_bad ? "  <- first over" : r->max_abs <= r->tolerance ? "" : "  over");
+                i == v->first_bad            ? "  <- first over"
+                : r->max_abs <= r->tolerance ? ""
+                                             : "  over");
     }
     if (v->first_bad < 0) fprintf(out, "\nall %d tensors of %d tokens are within tolerance\n", v->n, n_tokens);
     else fprintf(out, "\nfirst over tolerance: %s\nlikely cause: %s\n", v->rows[v->first_bad].name, v->cause);

@@ -78,8 +78,8 @@ static bool is_word(utf8proc_int32_t c) {
            (k >= UTF8PROC_CATEGORY_MN && k <= UTF8PROC_CATEGORY_NL) || k == UTF8PROC_CATEGORY_PC;
 }
 
-const Added *added_next(const AddedSet *set, const char *text, size_t n, size_t from, size_t floor,
-                        bool with_special, size_t *begin, size_t *end) {
+const Added *added_next(const AddedSet *set, const char *text, size_t n, size_t from, size_t floor, bool with_special,
+                        size_t *begin, size_t *end) {
     if (set->n_lengths == 0) return NULL;
     for (size_t at = from; at < n; at++) {
         if (!set->first[(unsigned char)text[at]]) continue;
@@ -92,7 +92,8 @@ const Added *added_next(const AddedSet *set, const char *text, size_t n, size_t 
             if (a->special && !with_special) continue;
             *begin = at;
             *end = at + length;
-            if (a->single_word && (is_word(char_before(text, *begin, &size)) || is_word(char_at(text, n, *end, &size)))) {
+            if (a->single_word &&
+                (is_word(char_before(text, *begin, &size)) || is_word(char_at(text, n, *end, &size)))) {
                 at += length - 1; /* this place is used up, though nothing was found */
                 break;
             }

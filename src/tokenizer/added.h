@@ -18,10 +18,10 @@ typedef struct {
 typedef struct {
     Added *tokens; /* [n] */
     int n, room;
-    Table texts;      /* text -> index into tokens */
-    size_t *lengths;  /* [n_lengths] the lengths that occur, longest first */
+    Table texts;     /* text -> index into tokens */
+    size_t *lengths; /* [n_lengths] the lengths that occur, longest first */
     size_t n_lengths;
-    bool first[256];  /* bytes that a token begins with */
+    bool first[256]; /* bytes that a token begins with */
 } AddedSet;
 
 int added_push(AddedSet *set, Added token, Error *e);
@@ -31,5 +31,5 @@ void added_close(AddedSet *set);
 /* added_next - the first token in text[from, n), of those that begin there the longest; its span, white space that
  * it takes included, in *begin and *end (*begin >= floor). NULL: none.
  * Source: Hugging Face tokenizers, added_vocabulary.rs, find_matches. */
-const Added *added_next(const AddedSet *set, const char *text, size_t n, size_t from, size_t floor,
-                        bool with_special, size_t *begin, size_t *end);
+const Added *added_next(const AddedSet *set, const char *text, size_t n, size_t from, size_t floor, bool with_special,
+                        size_t *begin, size_t *end);

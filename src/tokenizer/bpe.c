@@ -30,8 +30,8 @@ static Merge *find_pair(const Merges *m, uint64_t pair) {
 
 static uint64_t pair_key(int left, int right) { return (uint64_t)left << 32 | (uint32_t)right; }
 
-int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right,
-               size_t n_right, const char *file, Error *e) {
+int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right, size_t n_right,
+               const char *file, Error *e) {
     char joined[1024];
     if (n_left + n_right > sizeof joined)
         return fail(e, "%s: merge %d: expected at most %zu bytes, found %zu", file, rank, sizeof joined,
@@ -46,8 +46,8 @@ int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_l
         id = table_get(&v->ids, joined, n_left + n_right);
     m->last = id;
     if (a < 0 || b < 0 || id < 0)
-        return fail(e, "%s: merge %d: expected tokens of the vocabulary, found \"%.*s\" and \"%.*s\"", file,
-                    rank, n_left > 60 ? 60 : (int)n_left, left, n_right > 60 ? 60 : (int)n_right, right);
+        return fail(e, "%s: merge %d: expected tokens of the vocabulary, found \"%.*s\" and \"%.*s\"", file, rank,
+                    n_left > 60 ? 60 : (int)n_left, left, n_right > 60 ? 60 : (int)n_right, right);
     Merge *slot = find_pair(m, pair_key(a, b));
     *slot = (Merge){pair_key(a, b), rank, id};
     return 0;
@@ -105,8 +105,8 @@ static void first_symbols(const Bpe *b, const Vocab *v, const char *word, size_t
             fusing = false;
         } else if (b->byte_fallback && has_byte_pieces(v, word + i, length)) {
             for (size_t k = 0; k < length; k++)
-                symbols[count++] = (Symbol){
-                    .at = (uint32_t)(i + k), .n = 1, .id = v->byte_id[(unsigned char)word[i + k]]};
+                symbols[count++] =
+                    (Symbol){.at = (uint32_t)(i + k), .n = 1, .id = v->byte_id[(unsigned char)word[i + k]]};
             fusing = false;
         } else if (b->unk >= 0) {
             if (fusing && b->fuse_unk) symbols[count - 1].n += (uint32_t)length;
@@ -178,8 +178,7 @@ int score_encode(const Vocab *v, int unk, const char *text, size_t n, MergeSpace
             id = table_get(&v->ids, text + i, length);
             if (!is_text_piece(v, id)) id = -1;
         }
-        space->symbols[count++] = (Symbol){
-            .at = (uint32_t)i, .n = (uint32_t)length, .id = id, .frozen = whole};
+        space->symbols[count++] = (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = id, .frozen = whole};
     }
     space->n_symbols = count;
     merge_all(space, by_score, &(ScoreRules){v, text});

@@ -26,8 +26,8 @@ void merges_close(Merges *m);
 
 /* merges_add - the rank-th line of the list: left and right become one. Of a pair given twice the last counts, as in
  * Hugging Face's map. Refuses a merge whose parts or result are no tokens. */
-int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right,
-               size_t n_right, const char *file, Error *e);
+int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right, size_t n_right,
+               const char *file, Error *e);
 
 typedef struct {
     int *ids;

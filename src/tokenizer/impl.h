@@ -14,31 +14,31 @@ typedef enum { PREFIX_NEVER, PREFIX_FIRST, PREFIX_ALWAYS } PrefixScheme;
 
 struct Tokenizer {
     ModelKind model;
-    const char *kind;       /* for tokenizer_kind */
+    const char *kind; /* for tokenizer_kind */
     Vocab vocab;
-    char *texts;            /* storage of piece texts where they are not in the mapping */
-    File file;              /* kept mapped while pieces point into it */
-    Gguf gguf;              /* when it was opened here */
+    char *texts; /* storage of piece texts where they are not in the mapping */
+    File file;   /* kept mapped while pieces point into it */
+    Gguf gguf;   /* when it was opened here */
 
-    AddedSet raw;           /* found in the text as it is */
-    AddedSet normalized;    /* found after normalizing */
+    AddedSet raw;            /* found in the text as it is */
+    AddedSet normalized;     /* found after normalizing */
     char **normalized_texts; /* [n_normalized_texts] owned */
     int n_normalized_texts;
-    bool control_is_text;   /* encode finds special tokens only with TOKENIZE_CONTROL */
+    bool control_is_text; /* encode finds special tokens only with TOKENIZE_CONTROL */
 
-    Normalizer normalizer;  /* MODEL_RANK: for each stretch between added tokens */
+    Normalizer normalizer;       /* MODEL_RANK: for each stretch between added tokens */
     const char *respell, *space; /* each `respell` in the text becomes `space`; NULL: nothing does */
-    const char *prefix;     /* put before the stretch, or NULL */
-    bool prefix_once;       /* only when it does not begin with it already */
+    const char *prefix;          /* put before the stretch, or NULL */
+    bool prefix_once;            /* only when it does not begin with it already */
     PrefixScheme prefix_scheme;
-    Pretokenizer *words;    /* MODEL_RANK */
-    Bpe bpe;                /* MODEL_RANK */
-    SpModel *sp;            /* MODEL_SENTENCEPIECE */
+    Pretokenizer *words; /* MODEL_RANK */
+    Bpe bpe;             /* MODEL_RANK */
+    SpModel *sp;         /* MODEL_SENTENCEPIECE */
 
-    int unk, bos;           /* -1: none */
+    int unk, bos; /* -1: none */
     bool adds_bos;
     int eos[16], n_eos;
-    bool strips_space;      /* decoding drops the space that the prefix put at the start */
+    bool strips_space; /* decoding drops the space that the prefix put at the start */
     char *chat_template;
 };
 

@@ -11,8 +11,7 @@ int merge_reserve(MergeSpace *s, size_t n, Error *e) {
         s->symbols = malloc(room * sizeof *s->symbols);
         s->heap = malloc(2 * room * sizeof *s->heap);
     }
-    if (!s->symbols || !s->heap)
-        return fail(e, "text: memory: expected room for %zu symbols, found none", n);
+    if (!s->symbols || !s->heap) return fail(e, "text: memory: expected room for %zu symbols, found none", n);
     s->room = room;
     return 0;
 }

@@ -53,7 +53,7 @@ static char *step_apply(const NormalizeStep *step, const char *text, size_t n, s
         if (!(out = malloc(n_what + n + 1))) return NULL;
         memcpy(out, step->what, n_what);
         memcpy(out + n_what, text, n);
-        out[*n_out = n_what + n] = 0;
+        out[ *n_out = n_what + n] = 0;
         return out;
     }
     utf8proc_uint8_t *composed = NULL;

@@ -14,13 +14,12 @@ struct Pretokenizer {
     int n;
 };
 
-#define GPT2 \
-    "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define QWEN2 \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" \
+#define GPT2 "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define QWEN2                                                                                                          \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"                \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define LLAMA3 \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" \
+#define LLAMA3                                                                                                         \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"           \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 const char GPT2_PATTERN[] = GPT2;
@@ -31,14 +30,10 @@ static const struct {
     const char *patterns[3];
     bool ignore_merges, nfc;
 } NAMED[] = {
-    {"default", {GPT2}, false, false},
-    {"gpt-2", {GPT2}, false, false},
-    {"gpt2", {GPT2}, false, false},
-    {"smollm", {"\\p{N}", GPT2}, false, false},
-    {"qwen2", {QWEN2}, false, true},
-    {"llama-bpe", {LLAMA3}, true, false},
-    {"llama3", {LLAMA3}, true, false},
-    {"llama-v3", {LLAMA3}, true, false},
+    {"default", {GPT2}, false, false}, {"gpt-2", {GPT2}, false, false},
+    {"gpt2", {GPT2}, false, false},    {"smollm", {"\\p{N}", GPT2}, false, false},
+    {"qwen2", {QWEN2}, false, true},   {"llama-bpe", {LLAMA3}, true, false},
+    {"llama3", {LLAMA3}, true, false}, {"llama-v3", {LLAMA3}, true, false},
 };
 
 /* PCRE2's \s has U+180E, which Unicode took out of White_Space in 2013. So \s and \S are written out. */
@@ -86,8 +81,8 @@ static pcre2_code *compile(const char *pattern, size_t n, bool literal, int *err
     *error = PCRE2_ERROR_HEAP_FAILED;
     if (!spelled) return NULL;
     /* \C would cut inside of a character, and what is cut again is not looked at for its UTF-8. */
-    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelled, n_spelled, PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
-                                         error, &where, NULL);
+    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)spelled, n_spelled,
+                                         PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, error, &where, NULL);
     free(spelled);
     return compiled;
 }
@@ -168,8 +163,8 @@ static int cut(Cutter *c, int level, const char *s, size_t n) {
     Row row = {.any = false};
     bool matches = false; /* was there one, which ended at `done`? */
     while (from <= n) {
-        int matched = pcre2_match(c->p->codes[level], (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, c->data[level],
-                                  c->context);
+        int matched =
+            pcre2_match(c->p->codes[level], (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, c->data[level], c->context);
         if (matched == PCRE2_ERROR_NOMATCH) break;
         if (matched < 0) {
             PCRE2_UCHAR why[128] = "";

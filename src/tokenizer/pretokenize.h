@@ -18,7 +18,13 @@ void pretokenizer_free(Pretokenizer *p);
 int pretokenizer_count(const Pretokenizer *p);
 
 /* What becomes of the matches, and of what lies between them. Isolated, the default: each is a piece of its own. */
-typedef enum { SPLIT_ISOLATED, SPLIT_REMOVED, SPLIT_CONTIGUOUS, SPLIT_MERGED_WITH_PREVIOUS, SPLIT_MERGED_WITH_NEXT } Behavior;
+typedef enum {
+    SPLIT_ISOLATED,
+    SPLIT_REMOVED,
+    SPLIT_CONTIGUOUS,
+    SPLIT_MERGED_WITH_PREVIOUS,
+    SPLIT_MERGED_WITH_NEXT
+} Behavior;
 typedef struct {
     Behavior behavior;
     bool invert;  /* the matches are what lies between, and the other way round */

@@ -13,8 +13,8 @@ struct SpModel {
     sentencepiece::SentencePieceProcessor processor;
 };
 
-/* When memory runs out in the middle of the library's work, it does not always get as far as an exception: protobuf ends
- * the program where a half-made message is destroyed. So some memory is kept back, and given to the library when
+/* When memory runs out in the middle of the library's work, it does not always get as far as an exception: protobuf
+ * ends the program where a half-made message is destroyed. So some memory is kept back, and given to the library when
  * there is no other; it comes to its end with that, and what it made is thrown away. */
 static thread_local void *kept_back;
 
@@ -29,7 +29,10 @@ struct Reserve {
         if (!(kept_back = std::malloc(bytes))) throw std::bad_alloc();
         std::set_new_handler(give_back); /* does what new does without it where nothing is kept back */
     }
-    ~Reserve() { std::free(kept_back); kept_back = nullptr; }
+    ~Reserve() {
+        std::free(kept_back);
+        kept_back = nullptr;
+    }
     void check() const {
         if (!kept_back) throw std::bad_alloc();
     }

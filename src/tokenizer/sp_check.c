@@ -1,7 +1,7 @@
-/* sp_check - what libsentencepiece (0.1.97) believes without looking: the double array of the normalization rules, which
- * it walks for each character of a text, and tables on its stack that hold 32 rules or 64 user-defined pieces that
- * begin alike. A model that would lead it out of its memory is refused here. Sources: sentencepiece_model.proto; the
- * unit's bits from darts-clone; the protobuf encoding. */
+/* sp_check - what libsentencepiece (0.1.97) believes without looking: the double array of the normalization rules,
+ * which it walks for each character of a text, and tables on its stack that hold 32 rules or 64 user-defined pieces
+ * that begin alike. A model that would lead it out of its memory is refused here. Sources: sentencepiece_model.proto;
+ * the unit's bits from darts-clone; the protobuf encoding. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,9 +24,9 @@ typedef struct {
 
 typedef struct {
     unsigned number;
-    unsigned wire;   /* 0 varint, 1 eight bytes, 2 a length and bytes, 5 four bytes */
+    unsigned wire; /* 0 varint, 1 eight bytes, 2 a length and bytes, 5 four bytes */
     uint64_t varint;
-    Span bytes;      /* wires 1, 2, 5 */
+    Span bytes; /* wires 1, 2, 5 */
 } Field;
 
 static bool take_varint(Span *s, uint64_t *x) {
@@ -129,7 +129,8 @@ static int check_rules(Span map, const char *what, const char *file, Error *e) {
     if (size == 0) return 0;
     if (size >= sizeof bytes) memcpy(&bytes, map.at, sizeof bytes);
     if (size < sizeof bytes || bytes > size - sizeof bytes || bytes < 1024 || bytes % 1024)
-        return fail(e, "%s: %s: expected an array of 1024 bytes or a multiple inside the %zu, found %u", file, what, size, bytes);
+        return fail(e, "%s: %s: expected an array of 1024 bytes or a multiple inside the %zu, found %u", file, what,
+                    size, bytes);
     uint32_t n = bytes / 4;
     Step *steps = malloc(n * sizeof *steps);
     unsigned char *marks = calloc(2, n); /* a node's state and the most values below it */
@@ -183,7 +184,8 @@ static int check_piece(Span piece, size_t index, Users *users, const char *file,
         if (f.number == PIECE_TYPE && f.wire == 0) type = f.varint;
     }
     if (broken) return fail(e, "%s: piece %zu: expected protobuf fields, found none", file, index);
-    if (!isfinite(score)) return fail(e, "%s: piece %zu: score: expected a number, found %g", file, index, (double)score);
+    if (!isfinite(score))
+        return fail(e, "%s: piece %zu: score: expected a number, found %g", file, index, (double)score);
     return type == TYPE_USER_DEFINED ? add_user(users, text, file, e) : 0;
 }
 
@@ -208,7 +210,8 @@ static int check_users(Users *u, const char *file, Error *e) {
             depth--;
         }
         if (depth == MAX_USER_PREFIXES)
-            return fail(e, "%s: user-defined pieces: expected at most %d that begin alike, found more", file, MAX_USER_PREFIXES);
+            return fail(e, "%s: user-defined pieces: expected at most %d that begin alike, found more", file,
+                        MAX_USER_PREFIXES);
         prefix[depth++] = t;
     }
     return 0;

@@ -96,8 +96,8 @@ static int fill_vocab(struct Tokenizer *t, const cJSON *vocab, const cJSON *adde
         Piece *p = &t->vocab.pieces[id];
         size_t length = strlen(content);
         if (p->kind != PIECE_NONE && (p->n != length || memcmp(p->text, content, length) != 0))
-            return fail(e, "%s: added_tokens: id %d: expected \"%.60s\" as in the vocabulary, found \"%.60s\"", file, id,
-                        p->text, content);
+            return fail(e, "%s: added_tokens: id %d: expected \"%.60s\" as in the vocabulary, found \"%.60s\"", file,
+                        id, p->text, content);
         memcpy(next, content, length + 1);
         *p = (Piece){.text = next, .n = (uint32_t)length, .kind = special ? PIECE_CONTROL : PIECE_USER};
         next += length + 1;
@@ -173,7 +173,8 @@ static int normalizer_step(struct Tokenizer *t, const cJSON *step, const char *f
     if (is_type(step, "Replace")) {
         const char *what = get_text(get(step, "pattern"), "String"), *with = get_text(step, "content");
         if (!what || !*what || !with)
-            return fail(e, "%s: normalizer Replace: expected a pattern String and a content, found something else", file);
+            return fail(e, "%s: normalizer Replace: expected a pattern String and a content, found something else",
+                        file);
         return normalizer_add(&t->normalizer, NORMALIZE_REPLACE, what, with, file, e);
     }
     return unknown_part("normalizer", step, "NFC, Prepend, Replace or a Sequence of them", file, e);
@@ -185,8 +186,8 @@ static int metaspace_step(struct Tokenizer *t, const cJSON *step, const char *fi
     bool add = true, split = true;
     if (json_bool(&add, step, "add_prefix_space", file, e) || json_bool(&split, step, "split", file, e)) return -1;
     if (t->space || t->prefix || !replacement || strcmp(replacement, METASPACE) != 0)
-        return fail(e, "%s: pre_tokenizer Metaspace: expected to come first and to replace with U+2581, found otherwise",
-                    file);
+        return fail(
+            e, "%s: pre_tokenizer Metaspace: expected to come first and to replace with U+2581, found otherwise", file);
     t->respell = " ";
     t->space = t->prefix = METASPACE;
     t->prefix_once = true;
@@ -202,7 +203,8 @@ static int byte_level_step(struct Tokenizer *t, const cJSON *step, const char *f
     if (json_bool(&add_space, step, "add_prefix_space", file, e) || json_bool(&use_regex, step, "use_regex", file, e))
         return -1;
     if (add_space && (pretokenizer_count(t->words) || t->prefix))
-        return fail(e, "%s: pre_tokenizer ByteLevel add_prefix_space: expected false behind another step, found true", file);
+        return fail(e, "%s: pre_tokenizer ByteLevel add_prefix_space: expected false behind another step, found true",
+                    file);
     if (add_space) {
         t->prefix = " ";
         t->prefix_once = true;
@@ -213,8 +215,11 @@ static int byte_level_step(struct Tokenizer *t, const cJSON *step, const char *f
 }
 
 static int split_step(struct Tokenizer *t, const cJSON *step, const char *file, Error *e) {
-    static const char *const behaviors[] = {[SPLIT_ISOLATED] = "Isolated", [SPLIT_REMOVED] = "Removed", [SPLIT_CONTIGUOUS] = "Contiguous",
-                                            [SPLIT_MERGED_WITH_PREVIOUS] = "MergedWithPrevious", [SPLIT_MERGED_WITH_NEXT] = "MergedWithNext"};
+    static const char *const behaviors[] = {[SPLIT_ISOLATED] = "Isolated",
+                                            [SPLIT_REMOVED] = "Removed",
+                                            [SPLIT_CONTIGUOUS] = "Contiguous",
+                                            [SPLIT_MERGED_WITH_PREVIOUS] = "MergedWithPrevious",
+                                            [SPLIT_MERGED_WITH_NEXT] = "MergedWithNext"};
     enum { N = sizeof behaviors / sizeof *behaviors };
     const char *regex = get_text(get(step, "pattern"), "Regex"), *text = get_text(get(step, "pattern"), "String");
     const char *behavior = get_text(step, "behavior"), *pattern = regex ? regex : text;
@@ -223,7 +228,9 @@ static int split_step(struct Tokenizer *t, const cJSON *step, const char *file, 
     int i = 0;
     while (i < N && !(behavior && strcmp(behavior, behaviors[i]) == 0)) i++;
     if (i == N)
-        return fail(e, "%s: pre_tokenizer Split behavior: expected Isolated, Removed, Contiguous, MergedWithPrevious or MergedWithNext, found %.60s",
+        return fail(e,
+                    "%s: pre_tokenizer Split behavior: expected Isolated, Removed, Contiguous, MergedWithPrevious or "
+                    "MergedWithNext, found %.60s",
                     file, behavior ? behavior : "none");
     if (!pattern) return fail(e, "%s: pre_tokenizer Split: expected a pattern, found none", file);
     split.behavior = (Behavior)i;
@@ -275,7 +282,8 @@ static int decoder_step(struct Tokenizer *t, const cJSON *step, const char *file
         t->strips_space = scheme ? strcmp(scheme, "never") != 0 : add;
         return 0;
     }
-    return unknown_part("decoder", step, "ByteLevel, Metaspace, Replace of U+2581, ByteFallback, Fuse or Strip", file, e);
+    return unknown_part("decoder", step, "ByteLevel, Metaspace, Replace of U+2581, ByteFallback, Fuse or Strip", file,
+                        e);
 }
 
 /* TemplateProcessing: at most one token, BOS, before the text, and none behind it. */
@@ -360,12 +368,10 @@ static int read_root(struct Tokenizer *t, const cJSON *root, const char *file, E
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     for (int i = 0; i < 2; i++) {
         const char *affix = get_text(model, affixes[i]);
-        if (affix && *affix)
-            return fail(e, "%s: model.%s: expected none, found \"%.60s\"", file, affixes[i], affix);
+        if (affix && *affix) return fail(e, "%s: model.%s: expected none, found \"%.60s\"", file, affixes[i], affix);
     }
     double dropout = 0;
-    if (json_number(&dropout, model, "dropout", file, e) ||
-        json_bool(&t->bpe.fuse_unk, model, "fuse_unk", file, e) ||
+    if (json_number(&dropout, model, "dropout", file, e) || json_bool(&t->bpe.fuse_unk, model, "fuse_unk", file, e) ||
         json_bool(&t->bpe.byte_fallback, model, "byte_fallback", file, e) ||
         json_bool(&t->bpe.ignore_merges, model, "ignore_merges", file, e))
         return -1;

@@ -10,9 +10,7 @@ static const char METASPACE[] = "\xe2\x96\x81"; /* ▁, U+2581 */
 
 /* GPT-2's alphabet leaves the printable bytes of Latin-1 as they are and gives the 68 others, in
  * order, the code points from 256 on. Source: openai/gpt-2, encoder.py, bytes_to_unicode. */
-static bool shown_as_itself(unsigned b) {
-    return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-}
+static bool shown_as_itself(unsigned b) { return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
 
 static unsigned byte_code_point(unsigned char byte) {
     if (shown_as_itself(byte)) return byte;
@@ -28,9 +26,7 @@ static size_t put_letter(unsigned code_point, char letter[2]) {
     return 2;
 }
 
-size_t byte_letter(unsigned char byte, char letter[2]) {
-    return put_letter(byte_code_point(byte), letter);
-}
+size_t byte_letter(unsigned char byte, char letter[2]) { return put_letter(byte_code_point(byte), letter); }
 
 enum { N_LETTERS = 256 + 68 };
 
@@ -42,8 +38,8 @@ static void letters_to_bytes(int byte_of[N_LETTERS]) {
 
 /* <0xNN> -> NN, or -1. */
 static int byte_of_piece(const Piece *p) {
-    if (p->n != 6 || memcmp(p->text, "<0x", 3) != 0 || p->text[5] != '>' ||
-        !isxdigit((unsigned char)p->text[3]) || !isxdigit((unsigned char)p->text[4]))
+    if (p->n != 6 || memcmp(p->text, "<0x", 3) != 0 || p->text[5] != '>' || !isxdigit((unsigned char)p->text[3]) ||
+        !isxdigit((unsigned char)p->text[4]))
         return -1;
     char hex[3] = {p->text[3], p->text[4], 0};
     return (int)strtol(hex, NULL, 16);
@@ -89,8 +85,7 @@ static size_t decode_piece(const Piece *p, Spelling spelling, const int byte_of[
     case PIECE_BYTE: out[0] = (char)byte_of_piece(p); return 1;
     default: break;
     }
-    if (spelling == SPELL_BYTE_ALPHABET && p->kind != PIECE_USER && decode_letters(p, byte_of, out, &n))
-        return n;
+    if (spelling == SPELL_BYTE_ALPHABET && p->kind != PIECE_USER && decode_letters(p, byte_of, out, &n)) return n;
     for (size_t i = 0; i < p->n;) {
         if (spelling == SPELL_METASPACE && i + 3 <= p->n && memcmp(p->text + i, METASPACE, 3) == 0) {
             out[n++] = ' ';
@@ -124,8 +119,8 @@ int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e) {
         if (p->kind == PIECE_BYTE) {
             int b = byte_of_piece(p);
             if (b < 0)
-                return fail(e, "%s: byte token %d: expected <0xNN>, found %.*s", file, id,
-                            p->n > 60 ? 60 : (int)p->n, p->text);
+                return fail(e, "%s: byte token %d: expected <0xNN>, found %.*s", file, id, p->n > 60 ? 60 : (int)p->n,
+                            p->text);
             if (v->byte_id[b] >= 0)
                 return fail(e, "%s: byte token %d: expected <0x%02X> once, found it twice", file, id, b);
             v->byte_id[b] = id;

@@ -9,39 +9,39 @@
 
 /* The numbers are those of GGUF's tokenizer.ggml.token_type. */
 typedef enum {
-    PIECE_NONE,    /* an id that no token has */
+    PIECE_NONE, /* an id that no token has */
     PIECE_NORMAL,
     PIECE_UNKNOWN,
     PIECE_CONTROL, /* <s>, <|im_start|>: adds no text */
     PIECE_USER,    /* an added token that is text: always found whole */
     PIECE_UNUSED,
-    PIECE_BYTE,    /* <0x0A> */
+    PIECE_BYTE, /* <0x0A> */
 } PieceKind;
 
 typedef struct {
-    const char *text;  /* as the vocabulary file shows it; not NUL-terminated */
-    uint32_t n;        /* bytes of text */
+    const char *text; /* as the vocabulary file shows it; not NUL-terminated */
+    uint32_t n;       /* bytes of text */
     uint32_t n_decoded;
     const char *decoded; /* the raw bytes of the token */
-    float score;       /* score BPE only: the highest merges first */
-    uint8_t kind;      /* PieceKind */
+    float score;         /* score BPE only: the highest merges first */
+    uint8_t kind;        /* PieceKind */
 } Piece;
 
 typedef enum {
-    SPELL_PLAIN,      /* the text is the bytes (llama2.c) */
-    SPELL_METASPACE,  /* "▁" stands for a space (sentencepiece) */
+    SPELL_PLAIN,         /* the text is the bytes (llama2.c) */
+    SPELL_METASPACE,     /* "▁" stands for a space (sentencepiece) */
     SPELL_BYTE_ALPHABET, /* each byte is one printable character (GPT-2) */
 } Spelling;
 
 typedef struct {
     Piece *pieces; /* [n] */
     int n;
-    Table ids;        /* text -> id of every piece that has one; of equal texts the first */
-    int byte_id[256]; /* SPELL_BYTE_ALPHABET: the token of a byte; else that of <0xNN>; -1: none */
-    size_t max_bytes; /* of the longest text */
-    size_t max_user_bytes;     /* of the longest user-defined piece */
-    bool user_first[256];      /* bytes that one begins with */
-    char *decoded;    /* the storage behind Piece.decoded */
+    Table ids;             /* text -> id of every piece that has one; of equal texts the first */
+    int byte_id[256];      /* SPELL_BYTE_ALPHABET: the token of a byte; else that of <0xNN>; -1: none */
+    size_t max_bytes;      /* of the longest text */
+    size_t max_user_bytes; /* of the longest user-defined piece */
+    bool user_first[256];  /* bytes that one begins with */
+    char *decoded;         /* the storage behind Piece.decoded */
 } Vocab;
 
 /* vocab_init - n pieces of PIECE_NONE; the reader fills pieces[].{text, n, score, kind}. */

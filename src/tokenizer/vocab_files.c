@@ -16,8 +16,8 @@ void add_eos(struct Tokenizer *t, int id) {
 }
 
 void add_known_eos(struct Tokenizer *t) {
-    static const char *const names[] = {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>",
-                                        "<end_of_turn>", "<|end|>"};
+    static const char *const names[] = {"<|im_end|>",    "<|eot_id|>",    "<|eom_id|>", "<|end_of_text|>",
+                                        "<|endoftext|>", "<end_of_turn>", "<|end|>"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int id = table_get(&t->vocab.ids, names[i], strlen(names[i]));
         if (id >= 0 && t->vocab.pieces[id].kind == PIECE_CONTROL) add_eos(t, id);
@@ -161,7 +161,9 @@ static const GgufKv *find_array(const Gguf *g, const char *key, GgufType item, G
     if (!kv) return NULL;
     if (kv->type != GGUF_ARRAY || (kv->item_type != item && kv->item_type != or_item))
         *status = fail(e, "%s: %s: expected an array of %s, found another type", g->file->path, key,
-                       item == GGUF_STRING ? "strings" : item == GGUF_F32 ? "float32" : "int32");
+                       item == GGUF_STRING ? "strings"
+                       : item == GGUF_F32  ? "float32"
+                                           : "int32");
     else if (n && kv->n != n)
         *status = fail(e, "%s: %s: expected %zu items, one a token, found %zu", g->file->path, key, n, kv->n);
     return kv;
@@ -191,8 +193,7 @@ static int read_gguf_pieces(struct Tokenizer *t, const Gguf *g, Spelling spellin
         if (kind < PIECE_NORMAL || kind > PIECE_BYTE)
             return fail(e, "%s: tokenizer.ggml.token_type %zu: expected 1 to 6, found %d", file, id, (int)kind);
         float score = scores ? read_f32(scores->value + 4 * id) : 0;
-        if (isnan(score))
-            return fail(e, "%s: tokenizer.ggml.scores %zu: expected a number, found nan", file, id);
+        if (isnan(score)) return fail(e, "%s: tokenizer.ggml.scores %zu: expected a number, found nan", file, id);
         t->vocab.pieces[id] = (Piece){.text = text.s, .n = (uint32_t)text.n, .score = score, .kind = (uint8_t)kind};
     }
     return vocab_finish(&t->vocab, spelling, file, e);
@@ -246,8 +247,9 @@ int read_gguf_vocab(struct Tokenizer *t, const Gguf *g, Error *e) {
     int n = t->vocab.n, eos = -1, eot = -1, eom = -1;
     bool add_space = by_score, squeeze = false;
     t->adds_bos = by_score;
-    if (get_id(g, "tokenizer.ggml.bos_token_id", n, &t->bos, e) || get_id(g, "tokenizer.ggml.eos_token_id", n, &eos, e) ||
-        get_id(g, "tokenizer.ggml.eot_token_id", n, &eot, e) || get_id(g, "tokenizer.ggml.eom_token_id", n, &eom, e) ||
+    if (get_id(g, "tokenizer.ggml.bos_token_id", n, &t->bos, e) ||
+        get_id(g, "tokenizer.ggml.eos_token_id", n, &eos, e) || get_id(g, "tokenizer.ggml.eot_token_id", n, &eot, e) ||
+        get_id(g, "tokenizer.ggml.eom_token_id", n, &eom, e) ||
         get_id(g, "tokenizer.ggml.unknown_token_id", n, &t->unk, e) ||
         get_bool(g, "tokenizer.ggml.add_bos_token", &t->adds_bos, e) ||
         get_bool(g, "tokenizer.ggml.add_space_prefix", &add_space, e) ||

@@ -37,22 +37,30 @@ static bool bad_operand(char text[80], const Model *m, const char *step, int lay
     const Weights *w = &m->weights;
     const Layer *l = layer < 0 ? NULL : &w->layers[layer];
     int q_dim = c->n_heads * c->head_dim, kv_dim = c->n_kv_heads * c->head_dim;
-    if (strcmp(step, "embed") == 0) return bad_matrix(text, "tok_emb", &w->tok_emb) || bad_matrix(text, "pos_emb", &w->pos_emb);
+    if (strcmp(step, "embed") == 0)
+        return bad_matrix(text, "tok_emb", &w->tok_emb) || bad_matrix(text, "pos_emb", &w->pos_emb);
     if (strcmp(step, "final_norm") == 0)
-        return bad_vector(text, "final_norm", w->final_norm, c->dim) || bad_vector(text, "final_norm_bias", w->final_norm_bias, c->dim);
+        return bad_vector(text, "final_norm", w->final_norm, c->dim) ||
+               bad_vector(text, "final_norm_bias", w->final_norm_bias, c->dim);
     if (strcmp(step, "logits") == 0) return bad_matrix(text, "lm_head", &w->lm_head);
     if (!l) return false;
     if (strcmp(step, "attn_norm") == 0)
-        return bad_vector(text, "attn_norm", l->attn_norm, c->dim) || bad_vector(text, "attn_norm_bias", l->attn_norm_bias, c->dim);
+        return bad_vector(text, "attn_norm", l->attn_norm, c->dim) ||
+               bad_vector(text, "attn_norm_bias", l->attn_norm_bias, c->dim);
     if (strcmp(step, "ffn_norm") == 0)
-        return bad_vector(text, "ffn_norm", l->ffn_norm, c->dim) || bad_vector(text, "ffn_norm_bias", l->ffn_norm_bias, c->dim);
+        return bad_vector(text, "ffn_norm", l->ffn_norm, c->dim) ||
+               bad_vector(text, "ffn_norm_bias", l->ffn_norm_bias, c->dim);
     if (strcmp(step, "q") == 0) return bad_matrix(text, "wq", &l->attn.wq) || bad_vector(text, "bq", l->attn.bq, q_dim);
-    if (strcmp(step, "k") == 0) return bad_matrix(text, "wk", &l->attn.wk) || bad_vector(text, "bk", l->attn.bk, kv_dim);
-    if (strcmp(step, "v") == 0) return bad_matrix(text, "wv", &l->attn.wv) || bad_vector(text, "bv", l->attn.bv, kv_dim);
-    if (strcmp(step, "attn_out") == 0) return bad_matrix(text, "wo", &l->attn.wo) || bad_vector(text, "bo", l->attn.bo, c->dim);
+    if (strcmp(step, "k") == 0)
+        return bad_matrix(text, "wk", &l->attn.wk) || bad_vector(text, "bk", l->attn.bk, kv_dim);
+    if (strcmp(step, "v") == 0)
+        return bad_matrix(text, "wv", &l->attn.wv) || bad_vector(text, "bv", l->attn.bv, kv_dim);
+    if (strcmp(step, "attn_out") == 0)
+        return bad_matrix(text, "wo", &l->attn.wo) || bad_vector(text, "bo", l->attn.bo, c->dim);
     if (strcmp(step, "ffn_out") == 0)
-        return bad_matrix(text, "w_gate", &l->ffn.w_gate) || bad_matrix(text, "w_up", &l->ffn.w_up) || bad_matrix(text, "w_down", &l->ffn.w_down) ||
-               bad_vector(text, "b_gate", l->ffn.b_gate, c->hidden_dim) || bad_vector(text, "b_up", l->ffn.b_up, c->hidden_dim) ||
+        return bad_matrix(text, "w_gate", &l->ffn.w_gate) || bad_matrix(text, "w_up", &l->ffn.w_up) ||
+               bad_matrix(text, "w_down", &l->ffn.w_down) || bad_vector(text, "b_gate", l->ffn.b_gate, c->hidden_dim) ||
+               bad_vector(text, "b_up", l->ffn.b_up, c->hidden_dim) ||
                bad_vector(text, "b_down", l->ffn.b_down, c->dim);
     return false;
 }
@@ -68,8 +76,8 @@ static void trip(void *arg, const char *name, int layer, const float *x, int row
         if (layer >= 0) snprintf(where, sizeof where, "layer %d, ", layer);
         if (!bad_operand(operand, t->model, name, layer))
             snprintf(operand, sizeof operand, "every operand was finite: the result overflowed");
-        fail(&t->found, "%.80s: %s%s, row %d (position %d), value %d: expected a finite number, found %g; %s", t->path, where,
-             name, r, pos + r, i, (double)row[i], operand);
+        fail(&t->found, "%.80s: %s%s, row %d (position %d), value %d: expected a finite number, found %g; %s", t->path,
+             where, name, r, pos + r, i, (double)row[i], operand);
         return;
     }
 }

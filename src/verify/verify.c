@@ -9,8 +9,9 @@
 
 #include "io/safetensors.h"
 
-static const char *const step_name[STEP_COUNT] = {"embed", "attn_norm", "q",        "k",       "v",   "q_rot",      "k_rot",
-                                                  "attn_out", "ffn_norm", "ffn_out", "out", "final_norm", "logits"};
+static const char *const step_name[STEP_COUNT] = {"embed", "attn_norm",  "q",        "k",        "v",
+                                                  "q_rot", "k_rot",      "attn_out", "ffn_norm", "ffn_out",
+                                                  "out",   "final_norm", "logits"};
 enum { PER_LAYER = STEP_OUT - STEP_ATTN_NORM + 1 };
 
 /* ---- Traces --------------------------------------------------------------------------------------- */
@@ -73,7 +74,8 @@ static int read_tokens(Trace *t, const SafeTensor *tokens, const Config *c, cons
         if (wide) memcpy(&id, tokens->data + 8 * (size_t)i, sizeof id);
         else memcpy(&narrow, tokens->data + 4 * (size_t)i, sizeof narrow), id = narrow;
         if (id < 0 || id >= c->vocab_size)
-            return fail(e, "%s: tokens: expected ids below the model's %d, found %lld", path, c->vocab_size, (long long)id);
+            return fail(e, "%s: tokens: expected ids below the model's %d, found %lld", path, c->vocab_size,
+                        (long long)id);
         t->tokens[i] = (int)id;
     }
     return 0;
@@ -90,8 +92,8 @@ static int read_slot(Trace *t, int slot, const SafeTensors *st, const Config *c,
     int64_t found = 1;
     for (int i = 1; i < x->n_dims; i++) found *= x->dims[i];
     if (strcmp(x->dtype, "F32") != 0 || x->n_dims < 2 || x->dims[0] != t->n || found != cols)
-        return fail(e, "%s: %s: expected F32 of %d rows of %d values, found %s of %lld rows of %lld", path, name, t->n, cols,
-                    x->dtype, x->n_dims ? (long long)x->dims[0] : 0, (long long)found);
+        return fail(e, "%s: %s: expected F32 of %d rows of %d values, found %s of %lld rows of %lld", path, name, t->n,
+                    cols, x->dtype, x->n_dims ? (long long)x->dims[0] : 0, (long long)found);
     float *to = trace_take(t, slot, cols);
     if (!to) return fail(e, "verify: memory: expected some, found none");
     memcpy(to, x->data, x->bytes);
@@ -149,7 +151,8 @@ int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads,
     *t = (Trace){0};
     if (m->config.pos == POS_LEARNED && n > m->config.n_ctx)
         return fail(e, "verify: tokens: expected at most the model's context of %d, found %d", m->config.n_ctx, n);
-    if (trace_make(t, n, m->config.n_layers, e) || state_fits(m, &options, "verify", e) || state_init(&s, m, &options, e)) {
+    if (trace_make(t, n, m->config.n_layers, e) || state_fits(m, &options, "verify", e) ||
+        state_init(&s, m, &options, e)) {
         trace_close(t);
         return -1;
     }
@@ -158,8 +161,8 @@ int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads,
     s.tap_arg = &r;
     /* Where the angles depend on the length of the whole text, so does every key: one batch, as in the reference. */
     const RopeConfig *rope = &m->config.rope;
-    bool by_length = m->config.pos == POS_ROPE &&
-                     (rope->scaling == ROPE_SCALING_DYNAMIC || rope->scaling == ROPE_SCALING_LONGROPE);
+    bool by_length =
+        m->config.pos == POS_ROPE && (rope->scaling == ROPE_SCALING_DYNAMIC || rope->scaling == ROPE_SCALING_LONGROPE);
     t->n_prefill = by_length || n == 1 ? n : n > 2 * VERIFY_DECODED ? n - VERIFY_DECODED : (n + 1) / 2;
     model_forward(m, &s, tokens, t->n_prefill, 0);
     for (int row = 0; row < t->n_prefill; row++) model_logits(m, &s, row);
@@ -232,7 +235,7 @@ static size_t size_of(const Case *c, Step step) { return (size_t)c->ref->n * (si
 static bool __attribute__((format(printf, 2, 3))) say(Case *c, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(c->cause, sizeof ((Verify *)0)->cause, format, args);
+    vsnprintf(c->cause, sizeof((Verify *)0)->cause, format, args);
     va_end(args);
     return true;
 }
@@ -245,14 +248,17 @@ static void multiply(Case *c, float *y, const Mat *w, const float *bias, const f
         mat_dequantize_row(row, w, r);
         for (int t = 0; t < n; t++) {
             double sum = bias ? (double)bias[r] : 0;
-            for (int i = 0; i < w->cols; i++) sum += (double)row[i] * (double)x[(size_t)t * (size_t)w->cols + (size_t)i];
+            for (int i = 0; i < w->cols; i++)
+                sum += (double)row[i] * (double)x[(size_t)t * (size_t)w->cols + (size_t)i];
             y[(size_t)t * (size_t)w->rows + (size_t)r] = (float)sum;
         }
     }
     free(row);
 }
 
-#define NOT_TRANSPOSED "Conv1D not transposed: the bytes of %s, taken as [in, out], make the reference's output; here they are read as [out, in]"
+#define NOT_TRANSPOSED                                                                                                 \
+    "Conv1D not transposed: the bytes of %s, taken as [in, out], make the reference's output; here they are read as "  \
+    "[out, in]"
 
 /* What the parts of one matrix [out, in] are when its bytes are [in, out], as GPT-2's Conv1D keeps them. The data is
  * malloc'ed; NULL: no memory. */
@@ -277,7 +283,9 @@ static Mat bytes_transposed(Case *c, const Mat *const *parts, int n) {
 
 /* First token that went through our model alone, after the prefill; 0: none did. */
 static int decoded_at(const Case *c) { return c->ours->n_prefill < c->ours->n ? c->ours->n_prefill : 0; }
-#define DECODE_OFFSET "position off by one in decode: from token %d on, which go through the model one at a time, token t %s position t%+d"
+#define DECODE_OFFSET                                                                                                  \
+    "position off by one in decode: from token %d on, which go through the model one at a time, token t %s position "  \
+    "t%+d"
 
 /* Are rows [from, to) of x their tokens' embedding plus the position embedding of t + offset? */
 static bool embedded_at(const Case *c, const float *x, int from, int to, int offset) {
@@ -301,7 +309,8 @@ static bool explain_embed(Case *c) {
             if (offset == 0) continue;
             if (c->ref->n > 4 && embedded_at(c, ref, 2, c->ref->n - 2, offset))
                 return say(c, "position offset: the reference adds the position embedding of t%+d to token t", offset);
-            if (embedded_at(c, ref, 0, c->ref->n, 0) && decoded_at(c) && embedded_at(c, ours, decoded_at(c), c->ref->n, offset))
+            if (embedded_at(c, ref, 0, c->ref->n, 0) && decoded_at(c) &&
+                embedded_at(c, ours, decoded_at(c), c->ref->n, offset))
                 return say(c, DECODE_OFFSET, decoded_at(c), "gets the position embedding of", offset);
         }
     }
@@ -309,8 +318,10 @@ static bool explain_embed(Case *c) {
     size_t n = size_of(c, STEP_EMBED);
     for (size_t i = 0; i < n; i++) top += (double)ref[i] * (double)ours[i], bottom += (double)ours[i] * (double)ours[i];
     for (size_t i = 0; i < n; i++) c->scratch[i] = (float)((double)ours[i] * top / bottom);
-    if (fits(c->scratch, ref, n)) return say(c, "embedding scale: the reference multiplies the embedding by %.6g", top / bottom);
-    return say(c, "tok_emb: the token embeddings are not the reference's: another checkpoint, or rows in another order");
+    if (fits(c->scratch, ref, n))
+        return say(c, "embedding scale: the reference multiplies the embedding by %.6g", top / bottom);
+    return say(c,
+               "tok_emb: the token embeddings are not the reference's: another checkpoint, or rows in another order");
 }
 
 /* input of the norm: what the reference's residual stream was there. */
@@ -327,28 +338,41 @@ static void norm_input(const Case *c, int layer, Step step, float *x) {
 static bool explain_norm(Case *c, int layer, Step step, const char *name) {
     const Config *k = &c->m->config;
     const Weights *w = &c->m->weights;
-    const float *weight = step == STEP_FINAL_NORM ? w->final_norm : step == STEP_ATTN_NORM ? w->layers[layer].attn_norm : w->layers[layer].ffn_norm;
-    const float *bias = step == STEP_FINAL_NORM ? w->final_norm_bias : step == STEP_ATTN_NORM ? w->layers[layer].attn_norm_bias : w->layers[layer].ffn_norm_bias;
+    const float *weight = step == STEP_FINAL_NORM  ? w->final_norm
+                          : step == STEP_ATTN_NORM ? w->layers[layer].attn_norm
+                                                   : w->layers[layer].ffn_norm;
+    const float *bias = step == STEP_FINAL_NORM  ? w->final_norm_bias
+                        : step == STEP_ATTN_NORM ? w->layers[layer].attn_norm_bias
+                                                 : w->layers[layer].ffn_norm_bias;
     const float *ref = of(c->ref, layer, step);
     size_t n = size_of(c, step), dim = (size_t)k->dim;
     float *x = c->scratch, *y = c->scratch + n, *other = y + n;
     norm_input(c, layer, step, x);
     NormKind kinds[2] = {k->norm, k->norm == NORM_RMSNORM ? NORM_LAYERNORM : NORM_RMSNORM};
     static const double eps[] = {0, 1e-12, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2};
-    for (int t = 0; t < c->ref->n; t++) norm(y + (size_t)t * dim, x + (size_t)t * dim, kinds[1], weight, bias, k->dim, k->norm_eps);
-    if (fits(y, ref, n)) return say(c, "norm kind: the reference's is %s, this model's %s", kinds[1] == NORM_RMSNORM ? "RMSNorm" : "LayerNorm", kinds[0] == NORM_RMSNORM ? "RMSNorm" : "LayerNorm");
+    for (int t = 0; t < c->ref->n; t++)
+        norm(y + (size_t)t * dim, x + (size_t)t * dim, kinds[1], weight, bias, k->dim, k->norm_eps);
+    if (fits(y, ref, n))
+        return say(c, "norm kind: the reference's is %s, this model's %s",
+                   kinds[1] == NORM_RMSNORM ? "RMSNorm" : "LayerNorm",
+                   kinds[0] == NORM_RMSNORM ? "RMSNorm" : "LayerNorm");
     double best = tolerance_of(step, largest(ref, n)), best_eps = -1;
     for (size_t i = 0; i < sizeof eps / sizeof *eps; i++) {
-        for (int t = 0; t < c->ref->n; t++) norm(y + (size_t)t * dim, x + (size_t)t * dim, k->norm, weight, bias, k->dim, (float)eps[i]);
+        for (int t = 0; t < c->ref->n; t++)
+            norm(y + (size_t)t * dim, x + (size_t)t * dim, k->norm, weight, bias, k->dim, (float)eps[i]);
         double error = distance(y, ref, n);
         if (error <= best && fabs(eps[i] - (double)k->norm_eps) > 1e-3 * eps[i]) best = error, best_eps = eps[i];
     }
-    if (best_eps >= 0) return say(c, "eps: the reference's norm fits eps %g, this model has %g", best_eps, (double)k->norm_eps);
+    if (best_eps >= 0)
+        return say(c, "eps: the reference's norm fits eps %g, this model has %g", best_eps, (double)k->norm_eps);
     for (size_t i = 0; i < dim; i++) other[i] = weight[i] + 1;
-    for (int t = 0; t < c->ref->n; t++) norm(y + (size_t)t * dim, x + (size_t)t * dim, k->norm, other, bias, k->dim, k->norm_eps);
-    if (fits(y, ref, n)) return say(c, "norm weight: the reference multiplies by 1 + weight (as Gemma does), this model by the weight");
+    for (int t = 0; t < c->ref->n; t++)
+        norm(y + (size_t)t * dim, x + (size_t)t * dim, k->norm, other, bias, k->dim, k->norm_eps);
+    if (fits(y, ref, n))
+        return say(c, "norm weight: the reference multiplies by 1 + weight (as Gemma does), this model by the weight");
     for (size_t i = 0; i < dim; i++) other[i] = 1;
-    for (int t = 0; t < c->ref->n; t++) norm(y + (size_t)t * dim, x + (size_t)t * dim, k->norm, other, NULL, k->dim, k->norm_eps);
+    for (int t = 0; t < c->ref->n; t++)
+        norm(y + (size_t)t * dim, x + (size_t)t * dim, k->norm, other, NULL, k->dim, k->norm_eps);
     if (fits(y, ref, n)) return say(c, "norm weight: the reference applies none, this model does");
     /* The weight that the reference must have: ref / normed, the same at every position if that is all there is. */
     bool same = true, ones = true;
@@ -359,11 +383,18 @@ static bool explain_norm(Case *c, int layer, Step step, const char *name) {
             top += normed * (double)ref[(size_t)t * dim + i], bottom += normed * normed;
         }
         for (int t = 0; t < c->ref->n; t++)
-            same &= fabs(top / bottom * (double)y[(size_t)t * dim + i] - (double)ref[(size_t)t * dim + i]) <= 1e-3 * largest(ref, n);
+            same &= fabs(top / bottom * (double)y[(size_t)t * dim + i] - (double)ref[(size_t)t * dim + i]) <=
+                    1e-3 * largest(ref, n);
         ones &= fabs((double)weight[i] - 1) < 1e-6;
     }
-    if (same && ones) return say(c, "norm weight missing: all ones here, and the reference's output divided by the normed input is one and the same other vector at every position");
-    if (same) return say(c, "norm weight: %s has another weight in the reference (its output over the normed input is the same vector at every position)", name);
+    if (same && ones)
+        return say(c, "norm weight missing: all ones here, and the reference's output divided by the normed input is "
+                      "one and the same other vector at every position");
+    if (same)
+        return say(c,
+                   "norm weight: %s has another weight in the reference (its output over the normed input is the same "
+                   "vector at every position)",
+                   name);
     return say(c, "norm: neither another eps, another weight nor the other norm explains %s", name);
 }
 
@@ -374,14 +405,18 @@ static bool wrong_head_count(Case *c, const float *ours, const float *ref, int c
     for (int count = 1; count <= cols / 2; count++) {
         if (cols % count || cols / count % 2) continue;
         for (int to_half = 0; to_half < 2; to_half++) {
-            for (int first = 0; first < 3; first++) { /* nothing, or the right reordering in either direction, before it */
+            for (int first = 0; first < 3;
+                 first++) { /* nothing, or the right reordering in either direction, before it */
                 memcpy(c->scratch, ours, size * sizeof *ours);
                 if (first) reorder(c->scratch, n, cols, right, d, first == 1);
                 reorder(c->scratch, n, cols, count, cols / count, to_half);
                 if (!fits(c->scratch, ref, size)) continue;
                 if (count == right)
-                    return say(c, "%s: its rows are in the order of the other pairing than those of the other matrices", matrix);
-                return say(c, "heads permuted with the wrong count: the rows of %s were reordered as %d heads of %d, it has %d of %d",
+                    return say(c, "%s: its rows are in the order of the other pairing than those of the other matrices",
+                               matrix);
+                return say(c,
+                           "heads permuted with the wrong count: the rows of %s were reordered as %d heads of %d, it "
+                           "has %d of %d",
                            matrix, count, cols / count, right, d);
             }
         }
@@ -396,14 +431,17 @@ static bool other_order(Case *c, const float *ours, const float *ref, int cols, 
         for (int g = 0; g < heads && match < 0; g++) {
             double worst = 0;
             for (int t = 0; t < n; t++)
-                worst = fmax(worst, distance(ours + (size_t)t * (size_t)cols + (size_t)(h * d), ref + (size_t)t * (size_t)cols + (size_t)(g * d), (size_t)d));
+                worst = fmax(worst, distance(ours + (size_t)t * (size_t)cols + (size_t)(h * d),
+                                             ref + (size_t)t * (size_t)cols + (size_t)(g * d), (size_t)d));
             if (worst <= 5e-4 * largest(ref, (size_t)n * (size_t)cols)) match = g;
         }
         if (match < 0) return false;
         if (match != h && moved < 0) moved = h, to = match;
     }
     if (moved < 0) return false;
-    return say(c, "GQA mapping: the heads of %s are in another order: head %d here is the reference's head %d, so queries meet the wrong keys",
+    return say(c,
+               "GQA mapping: the heads of %s are in another order: head %d here is the reference's head %d, so queries "
+               "meet the wrong keys",
                matrix, moved, to);
 }
 
@@ -411,7 +449,12 @@ static bool other_order(Case *c, const float *ours, const float *ref, int cols, 
 static void turn(const Case *c, float *x, int cols, const double *inv_freq, double scale, int offset) {
     const Config *k = &c->m->config;
     float cosine[ROPE_MAX_PAIRS], sine[ROPE_MAX_PAIRS];
-    RopeTable one = {.n_ctx = 1, .head_dim = k->head_dim, .rotary_dim = k->rope.rotary_dim, .pairing = ROPE_HALF, .cos = cosine, .sin = sine};
+    RopeTable one = {.n_ctx = 1,
+                     .head_dim = k->head_dim,
+                     .rotary_dim = k->rope.rotary_dim,
+                     .pairing = ROPE_HALF,
+                     .cos = cosine,
+                     .sin = sine};
     for (int t = 0; t < c->ref->n; t++) {
         rope_row(cosine, sine, inv_freq, scale, k->rope.rotary_dim / 2, t + offset);
         rope_apply(x + (size_t)t * (size_t)cols, 1, cols / k->head_dim, cols, &one, 0);
@@ -440,7 +483,8 @@ static bool explain_projection(Case *c, int layer, Step step) {
             memcpy(c->scratch, who ? ref : ours, size * sizeof *ours);
             turn_stored(c, c->scratch, cols);
             if (fits(c->scratch, who ? ours : ref, size))
-                return say(c, "V rotated: turned by RoPE, %s v is the other's; v must never be turned", who ? "the reference's" : "this model's");
+                return say(c, "V rotated: turned by RoPE, %s v is the other's; v must never be turned",
+                           who ? "the reference's" : "this model's");
         }
     }
     if (other_order(c, ours, ref, cols, matrix)) return true;
@@ -448,11 +492,18 @@ static bool explain_projection(Case *c, int layer, Step step) {
     bool constant = true;
     for (int t = 1; t < n && constant; t++)
         for (int i = 0; i < cols && constant; i++) {
-            double d0 = (double)ref[i] - (double)ours[i], d = (double)ref[(size_t)t * (size_t)cols + (size_t)i] - (double)ours[(size_t)t * (size_t)cols + (size_t)i];
+            double d0 = (double)ref[i] - (double)ours[i], d = (double)ref[(size_t)t * (size_t)cols + (size_t)i] -
+                                                              (double)ours[(size_t)t * (size_t)cols + (size_t)i];
             constant = fabs(d - d0) <= 5e-4 * largest(ref, size);
         }
-    if (constant && n > 1) return say(c, "bias of %s: the difference is one and the same vector at every position: a bias is missing or not the reference's", matrix);
-    const float *in = of(c->ref, layer, STEP_ATTN_NORM), *bias = step == STEP_Q ? l->attn.bq : step == STEP_K ? l->attn.bk : l->attn.bv;
+    if (constant && n > 1)
+        return say(c,
+                   "bias of %s: the difference is one and the same vector at every position: a bias is missing or not "
+                   "the reference's",
+                   matrix);
+    const float *in = of(c->ref, layer, STEP_ATTN_NORM), *bias = step == STEP_Q   ? l->attn.bq
+                                                                 : step == STEP_K ? l->attn.bk
+                                                                                  : l->attn.bv;
     if (!in) return say(c, "%s: other weights", matrix);
     Mat all = bytes_transposed(c, (const Mat *[]){&l->attn.wq, &l->attn.wk, &l->attn.wv}, 3);
     int first_row = step == STEP_Q ? 0 : step == STEP_K ? l->attn.wq.rows : l->attn.wq.rows + l->attn.wk.rows;
@@ -464,13 +515,18 @@ static bool explain_projection(Case *c, int layer, Step step) {
     int bad = 0, first = -1;
     for (int i = 0; i < cols; i++) {
         double worst = 0;
-        for (int t = 0; t < n; t++) worst = fmax(worst, fabs((double)ours[(size_t)t * (size_t)cols + (size_t)i] - (double)ref[(size_t)t * (size_t)cols + (size_t)i]));
+        for (int t = 0; t < n; t++)
+            worst = fmax(worst, fabs((double)ours[(size_t)t * (size_t)cols + (size_t)i] -
+                                     (double)ref[(size_t)t * (size_t)cols + (size_t)i]));
         if (worst > 5e-4 * largest(ref, size)) {
             if (first < 0) first = i;
             bad++;
         }
     }
-    return say(c, "%s: its input is the reference's, its output is not: %d of its %d rows differ, the first is row %d: other weights", matrix, bad, cols, first);
+    return say(c,
+               "%s: its input is the reference's, its output is not: %d of its %d rows differ, the first is row %d: "
+               "other weights",
+               matrix, bad, cols, first);
 }
 
 static bool rotation_fits(const Case *c, int layer, Step step, const double *inv_freq, double scale, int offset) {
@@ -495,7 +551,8 @@ static void measure(const Case *c, int layer, Step step, double *freq, double *s
             double dot = 0, cross = 0;
             for (int h = 0; h < cols / d; h++) {
                 size_t at = (size_t)t * (size_t)cols + (size_t)(h * d + i);
-                double a = (double)x[at], b = (double)x[at + (size_t)pairs], u = (double)y[at], v = (double)y[at + (size_t)pairs];
+                double a = (double)x[at], b = (double)x[at + (size_t)pairs], u = (double)y[at],
+                       v = (double)y[at + (size_t)pairs];
                 dot += a * u + b * v, cross += a * v - b * u;
                 before += a * a + b * b, after += u * u + v * v;
             }
@@ -513,19 +570,25 @@ static bool explain_rotation(Case *c, int layer, Step step) {
     Step before = step == STEP_Q_ROT ? STEP_Q : STEP_K;
     const char *what = step == STEP_Q_ROT ? "q" : "k";
     int n = c->ref->n, pairs = rope->rotary_dim / 2;
-    if (!of(c->ref, layer, before) || n < 2) return say(c, "RoPE: the reference lacks %s before it, or has one position only", what);
+    if (!of(c->ref, layer, before) || n < 2)
+        return say(c, "RoPE: the reference lacks %s before it, or has one position only", what);
     double ours[ROPE_MAX_PAIRS], our_scale, found[ROPE_MAX_PAIRS], scale, guess[ROPE_MAX_PAIRS], ignored;
     rope_inv_freq(ours, &our_scale, rope, n);
     if (rotation_fits(c, layer, step, ours, our_scale, 0)) {
         bool pairing_wrong = c->stored_in_pairs != (rope->pairing == ROPE_PAIRS);
         if (pairing_wrong)
-            return say(c, "pairing wrong: q and k differ only after RoPE, only at positions >= 1; the other pairing (%s) matches",
-                       c->stored_in_pairs ? "pairs" : "half");
+            return say(
+                c,
+                "pairing wrong: q and k differ only after RoPE, only at positions >= 1; the other pairing (%s) matches",
+                c->stored_in_pairs ? "pairs" : "half");
         const float *raw = of(c->ours, layer, before), *turned = of(c->ours, layer, step);
         if (distance(raw, turned, size_of(c, step)) == 0)
-            return step == STEP_K_ROT ? say(c, "keys unrotated: q is turned and k is not: it went into the cache before RoPE")
-                   : layer            ? say(c, "RoPE in layer 0 only: from layer %d on q is not turned; RoPE belongs in every layer", layer)
-                                      : say(c, "RoPE missing: q is not turned");
+            return step == STEP_K_ROT
+                       ? say(c, "keys unrotated: q is turned and k is not: it went into the cache before RoPE")
+                   : layer
+                       ? say(c, "RoPE in layer 0 only: from layer %d on q is not turned; RoPE belongs in every layer",
+                             layer)
+                       : say(c, "RoPE missing: q is not turned");
         size_t first = (size_t)decoded_at(c) * (size_t)step_cols(k, step);
         for (int offset = -2; offset <= 2; offset++) {
             memcpy(c->scratch, raw, size_of(c, step) * sizeof *raw);
@@ -533,17 +596,23 @@ static bool explain_rotation(Case *c, int layer, Step step) {
             if (first && fits(c->scratch + first, turned + first, size_of(c, step) - first))
                 return say(c, DECODE_OFFSET, decoded_at(c), "is turned to", offset);
         }
-        return say(c, "rotation: these frequencies turn the reference's own %s into its %s_rot, here they were not applied so", what, what);
+        return say(
+            c, "rotation: these frequencies turn the reference's own %s into its %s_rot, here they were not applied so",
+            what, what);
     }
     for (int offset = 1; offset <= 8; offset++)
         for (int sign = -1; sign <= 1; sign += 2)
             if (rotation_fits(c, layer, step, ours, our_scale, sign * offset))
                 return say(c, "position offset: the reference turns token t to position t%+d", sign * offset);
     for (int i = 0; i < pairs; i++) guess[i] = -ours[i];
-    if (rotation_fits(c, layer, step, guess, our_scale, 0)) return say(c, "direction: the reference turns the other way round");
+    if (rotation_fits(c, layer, step, guess, our_scale, 0))
+        return say(c, "direction: the reference turns the other way round");
     measure(c, layer, step, found, &scale);
     if (rotation_fits(c, layer, step, ours, scale, 0))
-        return say(c, "attention factor: the reference's cos and sin carry %.6g, here %.6g: scaling missing or with another factor", scale, our_scale);
+        return say(c,
+                   "attention factor: the reference's cos and sin carry %.6g, here %.6g: scaling missing or with "
+                   "another factor",
+                   scale, our_scale);
     RopeConfig plain = *rope;
     plain.scaling = ROPE_SCALING_NONE;
     plain.freq_factors = NULL;
@@ -555,7 +624,8 @@ static bool explain_rotation(Case *c, int layer, Step step) {
     double slowed = guess[pairs - 1] / found[pairs - 1]; /* by how much the slowest pair was scaled */
     for (int i = 0; i < pairs; i++) guess[i] = guess[i] / slowed;
     if (pairs > 1 && rotation_fits(c, layer, step, guess, scale, 0))
-        return say(c, "scaling %s: every frequency of the reference is divided by %.6g (linear scaling with that factor)",
+        return say(c,
+                   "scaling %s: every frequency of the reference is divided by %.6g (linear scaling with that factor)",
                    scaled_here ? "wrong" : "missing", slowed);
     /* A base of its own: ln f is a straight line through 0. The second pair gives the slope, the rest must follow. */
     for (int i = 1; i < pairs; i++) {
@@ -565,7 +635,9 @@ static bool explain_rotation(Case *c, int layer, Step step) {
         based.theta = theta;
         rope_inv_freq(guess, &ignored, &based, n);
         if (rotation_fits(c, layer, step, guess, scale, 0))
-            return say(c, "theta wrong: the reference turns with theta %.6g, this model with %.6g (a base that grows with the text is dynamic scaling)",
+            return say(c,
+                       "theta wrong: the reference turns with theta %.6g, this model with %.6g (a base that grows with "
+                       "the text is dynamic scaling)",
                        theta, rope->theta);
     }
     if (!rotation_fits(c, layer, step, found, scale, 0))
@@ -573,7 +645,9 @@ static bool explain_rotation(Case *c, int layer, Step step) {
     rope_inv_freq(guess, &ignored, &plain, n);
     int first = 0;
     while (first < pairs - 1 && fabs(guess[first] / found[first] - 1) < 1e-3) first++;
-    return say(c, "scaling %s: in the reference the first %d of %d pairs keep their frequency, the others are slowed, the last by %.4g; attention factor %.6g (a rule like llama3, yarn or longrope)",
+    return say(c,
+               "scaling %s: in the reference the first %d of %d pairs keep their frequency, the others are slowed, the "
+               "last by %.4g; attention factor %.6g (a rule like llama3, yarn or longrope)",
                scaled_here ? "wrong" : "missing", first, pairs, slowed, scale);
 }
 
@@ -581,7 +655,7 @@ static bool explain_rotation(Case *c, int layer, Step step) {
 typedef struct {
     bool interleaved, causal;
     double factor;
-    Step key;      /* STEP_K_ROT or STEP_K */
+    Step key; /* STEP_K_ROT or STEP_K */
     const float *v;
     const char *what;
 } Attempt;
@@ -602,14 +676,16 @@ static void attend_by(Case *c, int layer, const Attempt *a, const Mat *wo, float
             double max = -INFINITY, sum = 0;
             for (int s = 0; s < end; s++) {
                 p[s] = 0;
-                for (int i = 0; i < d; i++) p[s] += (double)qh[i] * (double)key[(size_t)s * (size_t)kv_dim + (size_t)(g * d + i)];
+                for (int i = 0; i < d; i++)
+                    p[s] += (double)qh[i] * (double)key[(size_t)s * (size_t)kv_dim + (size_t)(g * d + i)];
                 p[s] *= a->factor;
                 max = fmax(max, p[s]);
             }
             for (int s = 0; s < end; s++) sum += p[s] = exp(p[s] - max);
             for (int i = 0; i < d; i++) {
                 double x = 0;
-                for (int s = 0; s < end; s++) x += p[s] * (double)a->v[(size_t)s * (size_t)kv_dim + (size_t)(g * d + i)];
+                for (int s = 0; s < end; s++)
+                    x += p[s] * (double)a->v[(size_t)s * (size_t)kv_dim + (size_t)(g * d + i)];
                 heads[(size_t)t * (size_t)q_dim + (size_t)(h * d + i)] = (float)(x / sum);
             }
         }
@@ -624,7 +700,8 @@ static bool explain_attention(Case *c, int layer) {
     const float *ours = of(c->ours, layer, STEP_ATTN_OUT), *ref = of(c->ref, layer, STEP_ATTN_OUT);
     size_t n = size_of(c, STEP_ATTN_OUT);
     bool rope = k->pos == POS_ROPE;
-    if (!of(c->ref, layer, rope ? STEP_Q_ROT : STEP_Q) || !of(c->ref, layer, rope ? STEP_K_ROT : STEP_K) || !of(c->ref, layer, STEP_V))
+    if (!of(c->ref, layer, rope ? STEP_Q_ROT : STEP_Q) || !of(c->ref, layer, rope ? STEP_K_ROT : STEP_K) ||
+        !of(c->ref, layer, STEP_V))
         return say(c, "attention: the reference lacks q, k or v of this layer");
     double usual = 1 / sqrt(k->head_dim);
     const float *v = of(c->ref, layer, STEP_V);
@@ -633,21 +710,28 @@ static bool explain_attention(Case *c, int layer) {
     memcpy(turned_v, v, size_of(c, STEP_V) * sizeof *v);
     if (rope) turn_stored(c, turned_v, step_cols(k, STEP_V));
     Step key = rope ? STEP_K_ROT : STEP_K;
-    const Attempt right = {false, true, usual, key, v, ""}, wrong[] = {
-        {false, true, usual, key, turned_v, "V rotated: v is turned by RoPE too; it must never be turned"},
-        {false, true, usual, STEP_K, v, "keys unrotated: they are read from the cache as they were before RoPE"},
-        {true, true, usual, key, v, "GQA mapping: query head h reads KV head h % n_kv_heads; it must be h / (n_heads / n_kv_heads)"},
-        {false, false, usual, key, v, "causal mask: tokens see what comes after them"},
-        {false, true, 1, key, v, "score scale: the scores are not divided by sqrt(head_dim)"},
-        {false, true, 1 / sqrt((double)k->dim / k->n_heads), key, v, "score scale: the scores are divided by sqrt(dim / n_heads), head_dim differs from it"},
-        {false, true, usual * usual, key, v, "score scale: the scores are divided by head_dim, not by its square root"},
-    };
+    const Attempt right = {false, true, usual, key, v, ""},
+                  wrong[] = {
+                      {false, true, usual, key, turned_v,
+                       "V rotated: v is turned by RoPE too; it must never be turned"},
+                      {false, true, usual, STEP_K, v,
+                       "keys unrotated: they are read from the cache as they were before RoPE"},
+                      {true, true, usual, key, v,
+                       "GQA mapping: query head h reads KV head h % n_kv_heads; it must be h / (n_heads / n_kv_heads)"},
+                      {false, false, usual, key, v, "causal mask: tokens see what comes after them"},
+                      {false, true, 1, key, v, "score scale: the scores are not divided by sqrt(head_dim)"},
+                      {false, true, 1 / sqrt((double)k->dim / k->n_heads), key, v,
+                       "score scale: the scores are divided by sqrt(dim / n_heads), head_dim differs from it"},
+                      {false, true, usual * usual, key, v,
+                       "score scale: the scores are divided by head_dim, not by its square root"},
+                  };
     const Mat *wo = &c->m->weights.layers[layer].attn.wo;
     attend_by(c, layer, &right, wo, x);
     bool reference_is_usual = fits(x, ref, n), said = false;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong && !said; i++) {
         attend_by(c, layer, &wrong[i], wo, x);
-        said = fits(x, reference_is_usual ? ours : ref, n) && say(c, "%s: %s", reference_is_usual ? "here" : "in the reference", wrong[i].what);
+        said = fits(x, reference_is_usual ? ours : ref, n) &&
+               say(c, "%s: %s", reference_is_usual ? "here" : "in the reference", wrong[i].what);
     }
     Mat other = bytes_transposed(c, &wo, 1);
     if (other.data && !said && !reference_is_usual) {
@@ -657,8 +741,11 @@ static bool explain_attention(Case *c, int layer) {
     free((void *)(uintptr_t)other.data);
     free(turned_v);
     if (said) return true;
-    if (reference_is_usual) return say(c, "attention: the weights here, given the reference's q, k and v, make its output; this run did not");
-    return say(c, "wo: q, k and v are the reference's, the output is not: other weights, or its columns in another order");
+    if (reference_is_usual)
+        return say(c,
+                   "attention: the weights here, given the reference's q, k and v, make its output; this run did not");
+    return say(c,
+               "wo: q, k and v are the reference's, the output is not: other weights, or its columns in another order");
 }
 
 static bool explain_ffn(Case *c, int layer) {
@@ -675,10 +762,12 @@ static bool explain_ffn(Case *c, int layer) {
         multiply(c, up, which == 1 ? &l->ffn.w_gate : &l->ffn.w_up, NULL, in, c->ref->n);
         memcpy(h, gate, hidden * sizeof *h);
         if (which == 2) gelu(h, hidden);
-        for (size_t i = 0; i < hidden; i++) up[i] *= which == 2 ? h[i] : (float)((double)gate[i] / (1 + exp(-(double)gate[i])));
+        for (size_t i = 0; i < hidden; i++)
+            up[i] *= which == 2 ? h[i] : (float)((double)gate[i] / (1 + exp(-(double)gate[i])));
         multiply(c, c->scratch, &l->ffn.w_down, NULL, up, c->ref->n);
         if (!fits(c->scratch, ref, n)) continue;
-        said = which == 0   ? say(c, "FFN: the weights here, given the reference's input, make its output; this run did not")
+        said = which == 0
+                   ? say(c, "FFN: the weights here, given the reference's input, make its output; this run did not")
                : which == 1 ? say(c, "FFN: w_gate and w_up are exchanged")
                             : say(c, "activation: the reference's gate goes through GELU, here through SiLU");
     }
@@ -692,11 +781,15 @@ static bool explain_logits(Case *c) {
     const Weights *w = &c->m->weights;
     const float *in = of(c->ref, 0, STEP_FINAL_NORM), *ref = of(c->ref, 0, STEP_LOGITS);
     size_t n = size_of(c, STEP_LOGITS);
-    if (!in) return say(c, "logits: the reference holds nothing but logits; write it without --logits-only to find the cause");
+    if (!in)
+        return say(c,
+                   "logits: the reference holds nothing but logits; write it without --logits-only to find the cause");
     multiply(c, c->scratch, &w->lm_head, NULL, in, c->ref->n);
-    if (fits(c->scratch, ref, n)) return say(c, "logits: the head here, given the reference's final_norm, makes its logits; this run did not");
+    if (fits(c->scratch, ref, n))
+        return say(c, "logits: the head here, given the reference's final_norm, makes its logits; this run did not");
     multiply(c, c->scratch, &w->tok_emb, NULL, in, c->ref->n);
-    if (fits(c->scratch, ref, n)) return say(c, "lm_head: the reference's head is the token embedding (tied), here it has its own weights");
+    if (fits(c->scratch, ref, n))
+        return say(c, "lm_head: the reference's head is the token embedding (tied), here it has its own weights");
     return say(c, "lm_head: its input is the reference's, the logits are not: other weights");
 }
 

@@ -22,13 +22,13 @@ typedef enum {
 
 /* Trace - the intermediates of one text. */
 typedef struct {
-    int n;           /* tokens */
-    int n_prefill;   /* of them in one batch; the rest one at a time */
-    int n_slots;     /* 3 + 10 * n_layers */
+    int n;         /* tokens */
+    int n_prefill; /* of them in one batch; the rest one at a time */
+    int n_slots;   /* 3 + 10 * n_layers */
     int n_layers;
-    int *tokens;     /* [n] */
-    float **x;       /* [n_slots] of [n, cols]; NULL: not there */
-    int *cols;       /* [n_slots] */
+    int *tokens; /* [n] */
+    float **x;   /* [n_slots] of [n, cols]; NULL: not there */
+    int *cols;   /* [n_slots] */
 } Trace;
 
 int trace_slot(int layer, Step step, int n_layers); /* layer is ignored for steps of no layer */
@@ -42,11 +42,11 @@ enum { VERIFY_DECODED = 4 };
 int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads, Error *e);
 
 typedef struct {
-    char name[48];   /* "layers.3.q_rot" */
-    double max_abs;  /* largest error */
-    double max_rel;  /* the same over the largest value of the reference tensor */
+    char name[48];    /* "layers.3.q_rot" */
+    double max_abs;   /* largest error */
+    double max_rel;   /* the same over the largest value of the reference tensor */
     double tolerance; /* of max_abs */
-    int worst_pos;   /* where it is, in tokens */
+    int worst_pos;    /* where it is, in tokens */
 } VerifyRow;
 
 typedef struct {

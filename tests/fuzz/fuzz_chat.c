@@ -28,7 +28,8 @@ static int count_special(const Tokenizer *t, const ChatTemplate *template, const
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static Tokenizer *t; /* opened once, for all inputs */
-    static const char *const names[] = {"chatml", "llama-3", "llama-2", "mistral", "mistral-v2", "zephyr", "gemma", "llama-3.2", "mistral-v3"};
+    static const char *const names[] = {"chatml", "llama-3", "llama-2",   "mistral",   "mistral-v2",
+                                        "zephyr", "gemma",   "llama-3.2", "mistral-v3"};
     enum { N_NAMES = sizeof names / sizeof *names };
     outcome = (Error){0};
     if (!t && !(t = tokenizer_open("tests/fixtures/tokenizers/bpe_smollm", &outcome))) abort();

@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Trace ref, ours;
     Verify v;
     if (!ck.path) {
-        if (checkpoint_open(&ck, "tests/fuzz/corpus/llama2c/seed_v0.bin", &e) || checkpoint_bind(&ck, &config, &weights, &e))
+        if (checkpoint_open(&ck, "tests/fuzz/corpus/llama2c/seed_v0.bin", &e) ||
+            checkpoint_bind(&ck, &config, &weights, &e))
             abort();
         model_init(&m, &config, &weights);
     }

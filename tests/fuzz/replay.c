@@ -92,7 +92,8 @@ int main(int argc, char **argv) {
     const char *emulator = getenv("EMULATOR"); /* what one uses, translating PCRE2's code over and over, is not ours */
     getrusage(RUSAGE_SELF, &usage);
     if (usage.ru_maxrss > MAX_RSS_KB && !(emulator && emulator[0]))
-        failed += printf("not ok %s memory: expected at most %d KiB, found %ld\n", name, MAX_RSS_KB, usage.ru_maxrss) > 0;
+        failed +=
+            printf("not ok %s memory: expected at most %d KiB, found %ld\n", name, MAX_RSS_KB, usage.ru_maxrss) > 0;
     memory_clear();
     return failed != 0;
 }
