@@ -658,22 +658,21 @@ INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Act *a, i
 }
 
 /* Calls f_typed(ARGS, type) with w's type as a constant, or the scalar kernel for groups that no block fits. */
-#define CASE(f, t, ...)                                                                                                \
-    case t:                                                                                                            \
-        f##_typed(__VA_ARGS__, t);                                                                                     \
-        return;
-#define BY_TYPE(f, ...)                                                                                                \
-    if (w->dtype == DTYPE_Q8_GROUP && !mat_is_quantized(w)) {                                                          \
-        kernels_ref.f(__VA_ARGS__);                                                                                    \
-        return;                                                                                                        \
-    }                                                                                                                  \
-    switch (w->dtype) {                                                                                                \
-        CASE(f, DTYPE_F32, __VA_ARGS__)                                                                                \
-        CASE(f, DTYPE_F16, __VA_ARGS__) CASE(f, DTYPE_BF16, __VA_ARGS__) CASE(f, DTYPE_Q8_0, __VA_ARGS__)              \
-            CASE(f, DTYPE_Q8_GROUP, __VA_ARGS__) CASE(f, DTYPE_Q4_0, __VA_ARGS__) CASE(f, DTYPE_Q4_1, __VA_ARGS__)     \
-                CASE(f, DTYPE_Q5_0, __VA_ARGS__) CASE(f, DTYPE_Q5_1, __VA_ARGS__) CASE(f, DTYPE_Q4_K, __VA_ARGS__)     \
-                    CASE(f, DTYPE_Q5_K, __VA_ARGS__) CASE(f, DTYPE_Q6_K, __VA_ARGS__) case DTYPE_COUNT : return;       \
+/* clang-format off */
+#define CASE(f, t, ...) case t: f##_typed(__VA_ARGS__, t); return;
+#define BY_TYPE(f, ...) \
+    if (w->dtype == DTYPE_Q8_GROUP && !mat_is_quantized(w)) { \
+        kernels_ref.f(__VA_ARGS__); \
+        return; \
+    } \
+    switch (w->dtype) { \
+        CASE(f, DTYPE_F32, __VA_ARGS__) CASE(f, DTYPE_F16, __VA_ARGS__) CASE(f, DTYPE_BF16, __VA_ARGS__) \
+        CASE(f, DTYPE_Q8_0, __VA_ARGS__) CASE(f, DTYPE_Q8_GROUP, __VA_ARGS__) CASE(f, DTYPE_Q4_0, __VA_ARGS__) \
+        CASE(f, DTYPE_Q4_1, __VA_ARGS__) CASE(f, DTYPE_Q5_0, __VA_ARGS__) CASE(f, DTYPE_Q5_1, __VA_ARGS__) \
+        CASE(f, DTYPE_Q4_K, __VA_ARGS__) CASE(f, DTYPE_Q5_K, __VA_ARGS__) CASE(f, DTYPE_Q6_K, __VA_ARGS__) \
+    case DTYPE_COUNT: return; \
     }
+/* clang-format on */
 
 static void gemv(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add) {
     BY_TYPE(gemv, y, w, from, to, a, row, add)
