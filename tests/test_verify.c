@@ -1,49 +1,8 @@
 /* verify: sound models pass, and a model broken in each known way is told by name: the first tensor that is over and
  * the cause. The references are transformers' own intermediates (scripts/hf_reference.py). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "verify_fixture.h"
 
 #include "checkpoint/mistake.h"
-#include "verify/verify.h"
-
-#include <cmocka.h> /* last: it makes fail a macro */
-
-#define FIXTURES "tests/fixtures/"
-
-typedef struct {
-    Checkpoint ck;
-    Config config;
-    Weights weights; /* its layers are ours to break */
-    Layer layers[4];
-    Trace ref;
-    void *owned[16];
-    int n_owned;
-} Fixture;
-
-static void fixture_open(Fixture *f, const char *model, const char *reference) {
-    char path[256];
-    Error e = {0};
-    *f = (Fixture){0};
-    snprintf(path, sizeof path, FIXTURES "%s", model);
-    if (checkpoint_open(&f->ck, path, &e) || checkpoint_bind(&f->ck, &f->config, &f->weights, &e))
-        fail_msg("%s", e.text);
-    memcpy(f->layers, f->weights.layers, (size_t)f->config.n_layers * sizeof *f->layers);
-    f->weights.layers = f->layers;
-    snprintf(path, sizeof path, FIXTURES "verify/%s.safetensors", reference);
-    if (trace_read(&f->ref, path, &f->config, &e)) fail_msg("%s", e.text);
-}
-
-static void fixture_close(Fixture *f) {
-    for (int i = 0; i < f->n_owned; i++) free(f->owned[i]);
-    trace_close(&f->ref);
-    checkpoint_close(&f->ck);
-}
 
 static float *keep(Fixture *f, size_t n) {
     float *x = calloc(n, sizeof *x);
@@ -58,33 +17,6 @@ static Mat rows_moved(Fixture *f, const Mat *w, const int *from) {
     for (int r = 0; r < w->rows; r++) mat_dequantize_row(data + (size_t)r * (size_t)w->cols, w, from[r]);
     return (Mat){DTYPE_F32, w->rows, w->cols, (size_t)w->cols * sizeof *data, data, NULL, 0};
 }
-
-typedef void Doctor(Fixture *f, Trace *ours);
-
-static void check(Fixture *f, Doctor *doctor, const char *tensor, const char *cause, int line) {
-    Model m;
-    Trace ours;
-    Verify v;
-    Error e = {0};
-    model_init(&m, &f->config, &f->weights);
-    if (trace_run(&ours, &m, f->ref.tokens, f->ref.n, 1, &e)) fail_msg("%s", e.text);
-    if (doctor) doctor(f, &ours);
-    if (verify_compare(&v, &m, &ours, &f->ref, &e)) fail_msg("%s", e.text);
-    const char *found = v.first_bad < 0 ? "" : v.rows[v.first_bad].name;
-    if (strcmp(found, tensor) != 0 || !strstr(v.cause, cause) || (*tensor == 0) != (v.cause[0] == 0))
-        fail_msg("line %d: expected '%s', '%s', found '%s', '%s'", line, tensor, cause, found, v.cause);
-    int held = 0; /* tensors that the reference has: all are compared */
-    for (int slot = 0; slot < f->ref.n_slots; slot++) held += f->ref.x[slot] != NULL;
-    assert_true(v.n == held && held > f->ref.n_slots / 2);
-    if (strstr(cause, "pairing")) { /* position 0 is turned by nothing: it must agree */
-        const float *a = ours.x[trace_slot(0, STEP_Q_ROT, 2)], *b = f->ref.x[trace_slot(0, STEP_Q_ROT, 2)];
-        for (int i = 0; i < ours.cols[trace_slot(0, STEP_Q_ROT, 2)]; i++) assert_true(fabsf(a[i] - b[i]) < 1e-4f);
-        assert_true(v.rows[v.first_bad].worst_pos >= 1);
-    }
-    verify_close(&v);
-    trace_close(&ours);
-}
-#define CHECK(f, tensor, cause) check(f, NULL, tensor, cause, __LINE__)
 
 static void sound_models_pass(void **state) {
     (void)state;
@@ -129,7 +61,7 @@ static void theta(void **state) {
     Fixture f;
     fixture_open(&f, "base_hf", "base");
     f.config.rope.theta = 500000;
-    CHECK(&f, "layers.0.q_rot", "theta wrong: the reference turns with theta 10000, this model with 500000");
+    CHECK(&f, "layers.0.q_rot", "theta wrong: the reference rotates with theta 10000, this model with 500000");
     fixture_close(&f);
     fixture_open(&f, "mqa_head_dim.gguf", "mqa_head_dim");
     f.config.rope.theta = 10000;
@@ -155,7 +87,7 @@ static void scaling(void **state) {
     fixture_open(&f, "base_hf", "base");
     f.config.rope.scaling = ROPE_SCALING_LINEAR;
     f.config.rope.factor = 4;
-    CHECK(&f, "layers.0.q_rot", "the reference turns with theta 10000 and no scaling; this model scales");
+    CHECK(&f, "layers.0.q_rot", "the reference rotates with theta 10000 and no scaling; this model scales");
     fixture_close(&f);
     fixture_open(&f, "rope_yarn_hf", "rope_yarn");
     f.config.rope.attention_factor = 1;
@@ -276,7 +208,7 @@ static void position_offset(void **state) {
     memcpy(q_rot, f.ref.x[trace_slot(0, STEP_Q, 2)],
            (size_t)(f.ref.n * f.config.n_heads * f.config.head_dim) * sizeof *q_rot);
     turn_rows(&f.config, q_rot, f.ref.n, f.config.n_heads, 1);
-    CHECK(&f, "layers.0.q_rot", "position offset: the reference turns token t to position t+1");
+    CHECK(&f, "layers.0.q_rot", "position offset: the reference rotates token t to position t+1");
     fixture_close(&f);
 }
 
@@ -333,7 +265,7 @@ static void mistakes_are_told(void **state) {
         {"base.gguf", "base", MISTAKE_ROPE_LAYER0, "layers.1.q_rot", "RoPE in layer 0 only: from layer 1 on"},
         {"base_hf", "base", MISTAKE_KEYS_UNROTATED, "layers.0.k_rot", "keys unrotated"},
         {"base_hf", "base", MISTAKE_DECODE_OFF_BY_ONE, "layers.0.q_rot",
-         "in decode: from token 12 on, which go through the model one at a time, token t is turned to position t-1"},
+         "in decode: from token 12 on, which go through the model one at a time, token t is rotated to position t-1"},
         {"gpt2_hf", "../gpt2.ref", MISTAKE_DECODE_OFF_BY_ONE, "embed",
          "in decode: from token 20 on, which go through the model one at a time, token t gets the position embedding "
          "of position t-1"},

@@ -12,13 +12,11 @@ static void print_json(FILE *out, const Verify *v) {
     fputs(", \"tensors\": [", out);
     for (int i = 0; i < v->n; i++) {
         const VerifyRow *r = &v->rows[i];
-        /* JSON has no infinity: a tensor with a NaN in it has no error that could be written. */
-        bool finite = r->max_abs <= 1e300;
         fprintf(out, "%s{\"name\": \"%s\", ", i ? ", " : "", r->name);
-        if (finite) fprintf(out, "\"max_abs\": %.6g, \"max_rel\": %.6g, ", r->max_abs, r->max_rel);
+        if (r->finite) fprintf(out, "\"max_abs\": %.6g, \"max_rel\": %.6g, ", r->max_abs, r->max_rel);
         else fputs("\"max_abs\": null, \"max_rel\": null, ", out);
         fprintf(out, "\"worst_position\": %d, \"tolerance\": %.6g, \"ok\": %s}", r->worst_pos, r->tolerance,
-                r->max_abs <= r->tolerance ? "true" : "false");
+                r->ok ? "true" : "false");
     }
     fputs("]}\n", out);
 }
@@ -27,10 +25,12 @@ static void print_table(FILE *out, const Verify *v, int n_tokens) {
     fprintf(out, "%-22s %12s %12s %9s %12s\n", "tensor", "max error", "relative", "position", "tolerance");
     for (int i = 0; i < v->n; i++) {
         const VerifyRow *r = &v->rows[i];
-        fprintf(out, "%-22s %12.3g %12.3g %9d %12.3g%s\n", r->name, r->max_abs, r->max_rel, r->worst_pos, r->tolerance,
-                i == v->first_bad            ? "  <- first over"
-                : r->max_abs <= r->tolerance ? ""
-                                             : "  over");
+        const char *mark = i == v->first_bad ? "  <- first over" : r->ok ? "" : "  over";
+        if (r->finite)
+            fprintf(out, "%-22s %12.3g %12.3g %9d %12.3g%s\n", r->name, r->max_abs, r->max_rel, r->worst_pos,
+                    r->tolerance, mark);
+        else
+            fprintf(out, "%-22s %12s %12s %9d %12.3g%s\n", r->name, "not finite", "", r->worst_pos, r->tolerance, mark);
     }
     if (v->first_bad < 0) fprintf(out, "\nall %d tensors of %d tokens are within tolerance\n", v->n, n_tokens);
     else fprintf(out, "\nfirst over tolerance: %s\nlikely cause: %s\n", v->rows[v->first_bad].name, v->cause);

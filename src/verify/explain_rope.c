@@ -1,0 +1,209 @@
+/* explain, third part: RoPE. */
+#include <math.h>
+#include <string.h>
+
+#include "verify/explain.h"
+
+/* x rotated by r, token t to position[t] + offset (all of them from token `from` on). */
+static void rotate(Case *c, const float *x, const Rotation *r, int from, int offset) {
+    const Config *k = &c->m->config;
+    int n = c->ref->n, heads = trace_cols(k, c->step) / k->head_dim;
+    memcpy(c->scratch, x, explain_size(c, c->step) * sizeof *x);
+    for (int t = 0; t < n; t++) c->position[t] = t < from ? t : t + offset;
+    formula_rotate(c->scratch, n, heads, k->head_dim, r, c->position);
+}
+
+static bool rotation_fits(Case *c, const float *x, const Rotation *r, int from, int offset) {
+    rotate(c, x, r, from, offset);
+    return explain_by(c, c->scratch);
+}
+
+/* Measures the rotation between x and y: the angle of each pair between position 0 and 1 gives a first value of its
+ * frequency, every further position one more digit. */
+static void measure(const Case *c, const float *x, const float *y, Rotation *r) {
+    const Config *k = &c->m->config;
+    size_t cols = (size_t)trace_cols(k, c->step), d = (size_t)k->head_dim;
+    double before = 0, after = 0;
+    r->pairs = k->rope.rotary_dim / 2;
+    for (int i = 0; i < r->pairs; i++) {
+        double start = 0;
+        r->freq[i] = 0;
+        for (int t = 0; t < c->ref->n; t++) {
+            double dot = 0, cross = 0;
+            for (size_t h = 0; h < cols / d; h++) {
+                size_t at = (size_t)t * cols + h * d + (size_t)i, other = at + (size_t)r->pairs;
+                double a = (double)x[at], b = (double)x[other], u = (double)y[at], v = (double)y[other];
+                dot += a * u + b * v, cross += a * v - b * u;
+                before += a * a + b * b, after += u * u + v * v;
+            }
+            double angle = atan2(cross, dot);
+            if (t == 0) start = angle;
+            else r->freq[i] += remainder(angle - start - t * r->freq[i], 2 * M_PI) / t;
+        }
+    }
+    r->scale = before > 0 ? sqrt(after / before) : 1;
+}
+
+/* Ways of computing the frequencies wrong. */
+static bool wrong_frequencies(Case *c, const float *x, const Rotation *right) {
+    const RopeConfig *rope = &c->m->config.rope;
+    Rotation r = *right;
+    for (int i = 0; i < r.pairs; i++) r.freq[i] = -right->freq[i];
+    if (rotation_fits(c, x, &r, 0, 0))
+        return explain_say(c, "direction: %s the rotation is the other way round", explain_side(c));
+    for (int i = 0; i < r.pairs; i++) r.freq[i] = right->freq[0];
+    if (rotation_fits(c, x, &r, 0, 0))
+        return explain_say(c, "frequencies: %s every pair is rotated by the angle of pair 0", explain_side(c));
+    for (int i = 0; i < r.pairs; i++) r.freq[i] = right->freq[r.pairs - 1 - i];
+    if (rotation_fits(c, x, &r, 0, 0))
+        return explain_say(c, "frequencies: %s they are in reverse order: pair 0 must be the fastest", explain_side(c));
+    static const struct {
+        double exponent;
+        const char *formula;
+    } exponents[] = {{1, "theta^(-i / d)"}, {4, "theta^(-4i / d)"}, {-2, "theta^(2i / d)"}};
+    for (size_t e = 0; e < sizeof exponents / sizeof *exponents; e++) {
+        for (int i = 0; i < r.pairs; i++) r.freq[i] = pow(rope->theta, -exponents[e].exponent * i / rope->rotary_dim);
+        if (rotation_fits(c, x, &r, 0, 0))
+            return explain_say(c, "frequencies: %s they are %s, it must be theta^(-2i / d)", explain_side(c),
+                               exponents[e].formula);
+    }
+    return false;
+}
+
+/* The pairs of the other pairing: x and the target are in half-split order, the rotation was not. */
+static bool wrong_pairing(Case *c, const float *x, const Rotation *r) {
+    const Config *k = &c->m->config;
+    int n = c->ref->n, cols = trace_cols(k, c->step), heads = cols / k->head_dim, rotary = k->rope.rotary_dim;
+    memcpy(c->scratch, x, explain_size(c, c->step) * sizeof *x);
+    for (int t = 0; t < n; t++) c->position[t] = t;
+    explain_reorder(c->scratch, n, cols, heads, rotary, !c->stored_in_pairs, c->line);
+    formula_rotate(c->scratch, n, heads, k->head_dim, r, c->position);
+    explain_reorder(c->scratch, n, cols, heads, rotary, c->stored_in_pairs, c->line);
+    return explain_by(c, c->scratch);
+}
+
+static bool explain_ours(Case *c, const Rotation *right, const char *what) {
+    const RopeConfig *rope = &c->m->config.rope;
+    const float *x = explain_of(c->ours, c->layer, c->step == STEP_Q_ROT ? STEP_Q : STEP_K);
+    int n = c->ref->n, decoded = explain_decoded_at(c);
+    Rotation r = *right;
+    if (wrong_pairing(c, x, right))
+        return explain_say(
+            c, "pairing wrong: q and k differ only after RoPE, only at positions >= 1; the other pairing (%s) matches",
+            c->stored_in_pairs ? "pairs" : "half");
+    if (explain_distance(x, c->target, explain_size(c, c->step)) == 0) {
+        if (c->step == STEP_K_ROT)
+            return explain_say(c, "keys unrotated: q is rotated and k is not: it went into the cache before RoPE");
+        return c->layer ? explain_say(c,
+                                      "RoPE in layer 0 only: from layer %d on q is not rotated; RoPE belongs in every "
+                                      "layer",
+                                      c->layer)
+                        : explain_say(c, "RoPE missing: q is not rotated");
+    }
+    for (int offset = -8; offset <= 8; offset++) {
+        if (decoded && rotation_fits(c, x, right, decoded, offset))
+            return explain_say(c, DECODE_OFFSET, decoded, "is rotated to", offset);
+        if (rotation_fits(c, x, right, 0, offset))
+            return explain_say(c, "position offset: here token t is rotated to position t%+d", offset);
+    }
+    memcpy(c->scratch, x, explain_size(c, c->step) * sizeof *x);
+    for (int t = 0; t < n; t++) c->position[t] = t < c->ours->n_prefill ? 0 : t;
+    formula_rotate(c->scratch, n, trace_cols(&c->m->config, c->step) / c->m->config.head_dim, c->m->config.head_dim,
+                   right, c->position);
+    if (explain_by(c, c->scratch))
+        return explain_say(c, "position: here every row of a batch is rotated to the position of its first row");
+    if (wrong_frequencies(c, x, right)) return true;
+    r.scale = 1;
+    if (right->scale != 1 && rotation_fits(c, x, &r, 0, 0))
+        return explain_say(c, "attention factor: here cos and sin are not multiplied by %.6g", right->scale);
+    RopeConfig plain = *rope;
+    plain.scaling = ROPE_SCALING_NONE;
+    plain.freq_factors = NULL;
+    formula_rotation(&r, &plain, n);
+    if (rotation_fits(c, x, &r, 0, 0) || (r.scale = 1, rotation_fits(c, x, &r, 0, 0)))
+        return explain_say(c, "scaling: here the model's RoPE scaling is not applied");
+    measure(c, x, c->target, &r);
+    int worst = 0;
+    for (int i = 0; i < r.pairs; i++)
+        if (fabs(r.freq[i] - right->freq[i]) > fabs(r.freq[worst] - right->freq[worst])) worst = i;
+    if (rotation_fits(c, x, &r, 0, 0))
+        return explain_say(
+            c,
+            "frequencies: here pair %d is rotated by %.6g radians a token, it must be %.6g; the factor on "
+            "cos and sin is %.6g, it must be %.6g",
+            worst, r.freq[worst], right->freq[worst], r.scale, right->scale);
+    return explain_say(c, "rotation: what is done to %s here is no rotation of its pairs (i, i + %d) by the position",
+                       what, r.pairs);
+}
+
+static bool explain_theirs(Case *c, const float *x, const Rotation *ours, const char *what) {
+    const RopeConfig *rope = &c->m->config.rope;
+    int n = c->ref->n, pairs = ours->pairs;
+    Rotation found, r = *ours, unscaled;
+    for (int offset = -8; offset <= 8; offset++)
+        if (rotation_fits(c, x, ours, 0, offset))
+            return explain_say(c, "position offset: the reference rotates token t to position t%+d", offset);
+    if (wrong_frequencies(c, x, ours)) return true;
+    measure(c, x, c->target, &found);
+    r.scale = found.scale;
+    if (rotation_fits(c, x, &r, 0, 0))
+        return explain_say(
+            c,
+            "attention factor: the reference's cos and sin carry %.6g, here %.6g: scaling missing or with "
+            "another factor",
+            found.scale, ours->scale);
+    RopeConfig plain = *rope;
+    plain.scaling = ROPE_SCALING_NONE;
+    plain.freq_factors = NULL;
+    plain.attention_factor = 0;
+    formula_rotation(&unscaled, &plain, n);
+    bool scaled_here = rope->scaling != ROPE_SCALING_NONE || rope->freq_factors;
+    if (scaled_here && rotation_fits(c, x, &unscaled, 0, 0))
+        return explain_say(c, "scaling: the reference rotates with theta %g and no scaling; this model scales",
+                           rope->theta);
+    double slowed = unscaled.freq[pairs - 1] / found.freq[pairs - 1]; /* by how much the slowest pair was scaled */
+    for (int i = 0; i < pairs; i++) r.freq[i] = unscaled.freq[i] / slowed;
+    if (pairs > 1 && rotation_fits(c, x, &r, 0, 0))
+        return explain_say(
+            c, "scaling %s: every frequency of the reference is divided by %.6g (linear scaling with that factor)",
+            scaled_here ? "wrong" : "missing", slowed);
+    /* Another base: ln f is a straight line through 0. The second pair gives the slope, the rest must follow. */
+    for (int i = 1; i < pairs; i++) {
+        double theta = pow(found.freq[i], -(double)rope->rotary_dim / (2.0 * i));
+        if (!isfinite(theta) || theta <= 0) continue;
+        RopeConfig based = plain;
+        based.theta = theta;
+        formula_rotation(&r, &based, n);
+        r.scale = found.scale;
+        if (rotation_fits(c, x, &r, 0, 0))
+            return explain_say(c,
+                               "theta wrong: the reference rotates with theta %.6g, this model with %.6g (a base that "
+                               "grows with the text is dynamic scaling)",
+                               theta, rope->theta);
+    }
+    if (!rotation_fits(c, x, &found, 0, 0))
+        return explain_say(c, "RoPE: the reference's %s_rot is no rotation of its %s by pairs (i, i + %d)", what, what,
+                           pairs);
+    int first = 0;
+    while (first < pairs - 1 && fabs(unscaled.freq[first] / found.freq[first] - 1) < 1e-3) first++;
+    return explain_say(
+        c,
+        "scaling %s: in the reference the first %d of %d pairs keep their frequency, the others are slowed, "
+        "the last by %.4g; attention factor %.6g (a rule like llama3, yarn or longrope)",
+        scaled_here ? "wrong" : "missing", first, pairs, slowed, found.scale);
+}
+
+void explain_rotation(Case *c) {
+    const char *what = c->step == STEP_Q_ROT ? "q" : "k";
+    const float *x = explain_of(c->ref, c->layer, c->step == STEP_Q_ROT ? STEP_Q : STEP_K);
+    Rotation right;
+    if (!x || c->ref->n < 2) {
+        explain_say(c, "RoPE: the reference lacks %s before it, or has one position only", what);
+        return;
+    }
+    formula_rotation(&right, &c->m->config.rope, c->ref->n);
+    rotate(c, x, &right, 0, 0);
+    explain_judge(c, c->scratch);
+    if (c->here) explain_ours(c, &right, what);
+    else explain_theirs(c, x, &right, what);
+}
