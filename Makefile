@@ -38,7 +38,7 @@ HARDEN   := -fstack-protector-strong -fstack-clash-protection -fPIE $(if $(filte
 CFLAGS   += -std=gnu11 $(opt_$(CONFIG)) $(WARN) $(HARDEN) -fopenmp
 CXXFLAGS += -std=c++17 $(opt_$(CONFIG)) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
 LDFLAGS  += -fopenmp -pie -Wl,-z,relro,-z,now,-z,noexecstack
-LDLIBS   += -lopenblas -lsentencepiece -lpcre2-8 -lutf8proc -lcjson -lstdc++ -lm
+LDLIBS   += -lopenblas -lsentencepiece -lonig -lutf8proc -lcjson -lstdc++ -lm
 
 # Only the kernel files of an instruction set are built with its flags: ./run runs on any x86-64.
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)

@@ -13,7 +13,7 @@ for tool in apt-get dpkg aarch64-linux-gnu-g++ qemu-aarch64; do
         exit 1
     }
 done
-packages=(libopenblas-openmp-dev libsentencepiece-dev libpcre2-dev libutf8proc-dev libcjson-dev libedit-dev libcmocka-dev
+packages=(libopenblas-openmp-dev libsentencepiece-dev libonig-dev libutf8proc-dev libcjson-dev libedit-dev libcmocka-dev
     libstdc++6 libgomp1)
 
 apt=$PWD/build/aarch64/apt

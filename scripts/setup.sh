@@ -8,7 +8,7 @@ packages=(
     build-essential           # gcc, g++, make
     libopenblas-openmp-dev    # sgemm; the OpenMP build shares one thread pool with the program
     libsentencepiece-dev      # sentencepiece .model tokenizers
-    libpcre2-dev              # the pre-tokenizers' regular expressions
+    libonig-dev               # the expressions in tokenizer files (Oniguruma)
     libutf8proc-dev           # NFC, which some pre-tokenizers ask for
     libcjson-dev              # config.json, tokenizer.json
     libedit-dev               # line editing in chat

@@ -2,7 +2,7 @@
  * allocation fails, alone or with all that come after it. A run must end with the error of a lack of memory, or
  * do all its work without; it must print nothing wrong, leak nothing and leave no half file.
  *
- * The program's own malloc and mmap stand before the C library's, so that the allocations of cJSON, PCRE2,
+ * The program's own malloc and mmap stand before the C library's, so that the allocations of cJSON, Oniguruma,
  * sentencepiece and of the C library itself are counted and failed too. */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* pretokenize - cuts a text into the words that BPE may not merge across, by regular expressions (PCRE2).
+/* pretokenize - cuts a text into the words that BPE may not merge across, by regular expressions.
  *
  * A pre-tokenizer is a list of expressions: each cuts every piece that the one before left into its matches and
  * what lies between them, and may put neighbours together again or leave some out. */
@@ -31,8 +31,8 @@ typedef struct {
     bool literal; /* the pattern is a text, no expression */
 } Split;
 
-/* pretokenizer_add - one more expression, in Oniguruma's meaning of \s (Unicode White_Space). Refuses one that
- * PCRE2 cannot compile. Source: NormalizedString::split of Hugging Face's tokenizers. */
+/* pretokenizer_add - one more expression (see regex.h). Source: NormalizedString::split of Hugging Face's tokenizers.
+ */
 int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, Split split, const char *file, Error *e);
 
 /* pretokenizer_add_named - the expressions behind GGUF's tokenizer.ggml.pre; refuses a name it does not know.

@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
         free(entries);
     }
     struct rusage usage;
-    const char *emulator = getenv("EMULATOR"); /* what one uses, translating PCRE2's code over and over, is not ours */
+    const char *emulator = getenv("EMULATOR"); /* the memory that one uses is not ours */
     getrusage(RUSAGE_SELF, &usage);
     if (usage.ru_maxrss > MAX_RSS_KB && !(emulator && emulator[0]))
         failed +=

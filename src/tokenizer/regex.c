@@ -1,0 +1,211 @@
+#include "tokenizer/regex.h"
+
+#include <oniguruma.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A step is a place where the engine goes back to try another way. A search first gets FIRST_STEPS; when they do not
+ * suffice it is repeated with GROWTH times as many, which are charged to the text's budget. So a byte costs at most
+ * FIRST_STEPS for each search that begins there (two) and its part of the budget. */
+enum { FIRST_STEPS = 64, GROWTH = 4, BASE_STEPS = 2000000, STEPS_PER_BYTE = 128 };
+/* The way forward between two steps may be as long as the text (`a(?=[\s\S]*+)`): a second budget, of processor time,
+ * which is looked at after every CLOCK_EVERY searches and every repeated one. */
+enum { CLOCK_EVERY = 64, BASE_NS = 200000000, NS_PER_BYTE = 8000 };
+/* Entries of some 40 bytes on the engine's stack. */
+enum { BASE_STACK = 1 << 20 };
+
+struct Regex {
+    OnigRegex code;
+};
+
+struct RegexSpace {
+    OnigRegion *region;
+    OnigMatchParam *limits;
+    uint64_t steps; /* left */
+    int64_t deadline;
+    unsigned searches;
+};
+
+static int64_t thread_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+static OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
+
+/* The end of a character class, which may hold others, or of the pattern. */
+static const char *skip_class(const char *s, const char *end) {
+    for (int depth = 0; s < end; s++) {
+        if (*s == '\\') s++;
+        else if (*s == '[') depth++;
+        else if (*s == ']' && --depth == 0) return s;
+    }
+    return end;
+}
+
+/* Does a lookaround that repeats stand inside of a repetition? Each round of the outer one reads the text anew, in one
+ * match and without a step: `((?=.*+).)*`. Such a lookaround with a call (\g) may be inside of one too. */
+static bool rereads(const char *s, size_t n) {
+    enum { DEPTH = 256 };
+    struct {
+        bool looks, repeats, rereads; /* is a lookaround; has a repetition; holds a lookaround that has one */
+    } group[DEPTH] = {{0}};
+    int depth = 0;
+    bool calls = false, any = false;
+    for (const char *end = s + n; s < end; s++) {
+        bool closed = false;
+        size_t left = (size_t)(end - s);
+        int inner = depth;
+        if (*s == '\\') {
+            calls |= left > 1 && s[1] == 'g';
+            s++;
+        } else if (*s == '[') {
+            s = skip_class(s, end);
+        } else if (*s == '(') {
+            if (++depth == DEPTH) return true;
+            group[depth].looks =
+                left > 2 && s[1] == '?' && (strchr("=!~", s[2]) || (left > 3 && s[2] == '<' && strchr("=!", s[3])));
+            group[depth].repeats = left > 2 && s[1] == '?' && s[2] == '~';
+            group[depth].rereads = false;
+            if (left > 2 && s[1] == '?') s += 2;
+            continue;
+        } else if (*s == ')' && depth > 0) {
+            closed = true;
+            depth--;
+        }
+        bool repeated = s + 1 < end && strchr("*+{", s[1]) && s[1];
+        if (repeated) group[depth].repeats = true;
+        if (!closed) continue;
+        bool again = group[inner].rereads || (group[inner].looks && group[inner].repeats);
+        if (repeated && again) return true;
+        group[depth].repeats |= group[inner].repeats;
+        group[depth].rereads |= again;
+        any |= again;
+    }
+    return any && calls;
+}
+
+/* Since Oniguruma 6.9.9 [:punct:] has the symbols too. A malloc'ed copy of the pattern with that spelled out; NULL when
+ * out of memory. */
+static char *spell_punct(const char *pattern, size_t n, size_t *n_out) {
+    static const struct {
+        const char *name, *meaning;
+    } spelled[] = {{"[:punct:]", "\\p{P}\\p{S}"}, {"[:^punct:]", "[^\\p{P}\\p{S}]"}};
+    char *out = n < SIZE_MAX / 2 ? malloc(2 * n + 1) : NULL; /* no meaning is twice as long as its name */
+    size_t k = 0;
+    for (size_t i = 0; out && i < n;) {
+        size_t before = i;
+        for (int p = 0; p < 2 && i == before; p++) {
+            size_t n_name = strlen(spelled[p].name), n_meaning = strlen(spelled[p].meaning);
+            if (n - i < n_name || memcmp(pattern + i, spelled[p].name, n_name) != 0) continue;
+            memcpy(out + k, spelled[p].meaning, n_meaning);
+            k += n_meaning;
+            i += n_name;
+        }
+        if (i > before) continue;
+        if (pattern[i] == '\\' && i + 1 < n) out[k++] = pattern[i++];
+        out[k++] = pattern[i++];
+    }
+    *n_out = k;
+    return out;
+}
+
+Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, Error *e) {
+    if (!literal && rereads(pattern, n)) {
+        fail(e, "%s: expected no lookaround that repeats inside of a repetition, found \"%.*s\"", what,
+             n > 60 ? 60 : (int)n, pattern);
+        return NULL;
+    }
+    size_t n_spelled = n;
+    char *spelled = literal ? NULL : spell_punct(pattern, n, &n_spelled);
+    Regex *r = literal || spelled ? malloc(sizeof *r) : NULL;
+    OnigErrorInfo info = {0};
+    const OnigUChar *begin = (const OnigUChar *)(spelled ? spelled : pattern);
+    int status = r ? onig_initialize(encodings, 1) : ONIGERR_MEMORY;
+    if (status == ONIG_NORMAL)
+        status = onig_new(&r->code, begin, begin + n_spelled, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
+                          literal ? ONIG_SYNTAX_ASIS : ONIG_SYNTAX_RUBY, &info);
+    free(spelled);
+    if (status == ONIG_NORMAL) return r;
+    free(r);
+    if (status == ONIGERR_MEMORY) {
+        fail(e, "%s: memory: expected some for an expression, found none", what);
+        return NULL;
+    }
+    OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
+    onig_error_code_to_str(why, status, &info);
+    fail(e, "%s: expected a regular expression, found \"%.*s\" (%s)", what, n > 60 ? 60 : (int)n, pattern, (char *)why);
+    return NULL;
+}
+
+void regex_free(Regex *r) {
+    if (r) onig_free(r->code);
+    free(r);
+}
+
+RegexSpace *regex_space_new(size_t n_bytes) {
+    RegexSpace *s = malloc(sizeof *s);
+    if (!s) return NULL;
+    *s = (RegexSpace){.region = onig_region_new(),
+                      .limits = onig_new_match_param(),
+                      .steps = BASE_STEPS + STEPS_PER_BYTE * (uint64_t)n_bytes,
+                      .deadline = thread_ns() + BASE_NS + NS_PER_BYTE * (int64_t)n_bytes};
+    if (s->region && s->limits) {
+        onig_initialize_match_param(s->limits);
+        size_t stack = BASE_STACK + n_bytes / 8;
+        onig_set_match_stack_limit_size_of_match_param(s->limits, stack > INT32_MAX ? INT32_MAX : (unsigned)stack);
+        return s;
+    }
+    regex_space_free(s);
+    return NULL;
+}
+
+void regex_space_free(RegexSpace *s) {
+    if (!s) return;
+    if (s->region) onig_region_free(s->region, 1);
+    if (s->limits) onig_free_match_param(s->limits);
+    free(s);
+}
+
+/* onig_search within the budget. */
+static int search(const Regex *r, RegexSpace *space, const char *text, size_t n, size_t from) {
+    const OnigUChar *begin = (const OnigUChar *)text, *end = begin + n;
+    if (++space->searches % CLOCK_EVERY == 0 && thread_ns() > space->deadline)
+        return ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
+    for (unsigned long steps = FIRST_STEPS;; steps *= GROWTH) {
+        onig_set_retry_limit_in_match_of_match_param(space->limits, steps);
+        onig_set_retry_limit_in_search_of_match_param(space->limits, steps);
+        onig_region_clear(space->region);
+        int at = onig_search_with_param(r->code, begin, end, begin + from, end, space->region, ONIG_OPTION_NONE,
+                                        space->limits);
+        if (at != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && at != ONIGERR_RETRY_LIMIT_IN_MATCH_OVER) return at;
+        if (space->steps < steps * GROWTH || thread_ns() > space->deadline) return at;
+        space->steps -= steps * GROWTH;
+    }
+}
+
+int regex_next(const Regex *r, RegexSpace *space, const char *text, size_t n, RegexCursor *cursor, size_t *begin,
+               size_t *end, Error *e) {
+    while (cursor->from <= n) {
+        int at = search(r, space, text, n, cursor->from);
+        if (at == ONIG_MISMATCH) return 0;
+        if (at < 0) {
+            OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
+            onig_error_code_to_str(why, at);
+            return fail(e, "text: expression: expected a match in reasonable time, found: %s", (char *)why);
+        }
+        *begin = (size_t)space->region->beg[0];
+        *end = (size_t)space->region->end[0];
+        bool again = *begin == *end && cursor->any && *end == cursor->end;
+        cursor->from = *end;
+        if (!again) {
+            cursor->any = true;
+            cursor->end = *end;
+            return 1;
+        }
+        for (cursor->from++; cursor->from < n && ((unsigned char)text[cursor->from] & 0xc0) == 0x80;) cursor->from++;
+    }
+    return 0;
+}
