@@ -3,42 +3,38 @@
 CONFIG  ?= release
 PREFIX  ?= /usr/local
 DESTDIR ?=
-CC       = gcc
-CXX      = g++
 PYTHON  ?= python3
+ifeq ($(origin CC),default) # the environment's or the command line's is kept
+CC      := gcc
+endif
+ifeq ($(origin CXX),default)
+CXX     := g++
+endif
 
 B := build/$(CONFIG)
 
-opt_release := -O3 -g
-opt_debug   := -O0 -g3
-opt_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-opt_coverage := -O1 -g --coverage
-opt_tsan    := -O1 -g -fsanitize=thread
-opt_clang   := -O3 -g
-opt_aarch64 := -O2 -g # with -O3 gcc 12 ends in an internal error
+# What the tests are; a configuration may leave some out.
+TESTS   := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
+TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+REPLAYS := $(TARGETS:%=replay_%)
+SCRIPTS := $(notdir $(wildcard tests/test_*.sh tests/test_*.py))
+ifeq ($(PYTHON),python3) # the references are checked by the environment of scripts/requirements.txt
+SCRIPTS := $(filter-out test_reference.sh,$(SCRIPTS))
+endif
 
+# scripts/config/CONFIG.mk sets OPT and what else its configuration changes of these.
 WARN     := -Wall -Wextra -Wshadow -Wformat-security $(if $(WERROR),-Werror)
 CPPFLAGS += -I. -Isrc -D_GNU_SOURCE -MMD -MP
-ifneq ($(filter clang fuzz,$(CONFIG)),) # Debian packages clang-14, libomp-14-dev; libclang-rt-14-dev for libFuzzer
-CC       := clang-14
-CXX      := clang++-14
-WARN     += -Wno-pass-failed # `omp simd` is advice: a loop that clang cannot follow it in is no mistake
-endif
-ifeq ($(CONFIG),aarch64) # built for ARM, tested by an emulator: Debian packages g++-aarch64-linux-gnu, qemu-user
-SYSROOT  := build/aarch64/sysroot
-OPENBLAS := $(SYSROOT)/usr/lib/aarch64-linux-gnu/openblas-openmp
-CC       := aarch64-linux-gnu-gcc
-CXX      := aarch64-linux-gnu-g++
-CPPFLAGS += --sysroot=$(SYSROOT) -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu/openblas-openmp
-LDFLAGS  += --sysroot=$(SYSROOT) -L$(OPENBLAS) -Wl,-rpath-link,$(OPENBLAS)
-EMULATOR := qemu-aarch64 -L $(SYSROOT) -E LD_LIBRARY_PATH=$(patsubst $(SYSROOT)%,%,$(OPENBLAS))
-endif
-opt_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-HARDEN   := -fstack-protector-strong -fstack-clash-protection -fPIE $(if $(filter release clang aarch64,$(CONFIG)),-D_FORTIFY_SOURCE=2)
-CFLAGS   += -std=gnu11 $(opt_$(CONFIG)) $(WARN) $(HARDEN) -fopenmp
-CXXFLAGS += -std=c++17 $(opt_$(CONFIG)) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
+HARDEN   := -fstack-protector-strong -fstack-clash-protection -fPIE
+CONTRACT := -ffp-contract=fast # products and sums become one instruction where the kernels' CPU has it
 LDFLAGS  += -fopenmp -pie -Wl,-z,relro,-z,now,-z,noexecstack
-LDLIBS   += -lopenblas -lsentencepiece -lonig -lutf8proc -lcjson -lstdc++ -lm
+LDLIBS   += -lopenblas -lsentencepiece -lonig -lutf8proc -lcjson -ledit -lstdc++ -lm
+ifeq ($(wildcard scripts/config/$(CONFIG).mk),)
+$(error CONFIG: expected one of $(patsubst scripts/config/%.mk,%,$(wildcard scripts/config/*.mk)), found '$(CONFIG)')
+endif
+include scripts/config/$(CONFIG).mk
+CFLAGS   += -std=c11 $(CONTRACT) $(OPT) $(WARN) $(HARDEN) -fopenmp
+CXXFLAGS += -std=c++17 $(OPT) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
 
 # Only the kernel files of an instruction set are built with its flags: ./run runs on any x86-64.
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
@@ -53,9 +49,6 @@ flags_avx512  := $(flags_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx5
 LIB_C   := $(filter-out run.c $(ISA_ALL),$(wildcard *.c src/*.c src/*/*.c)) $(ISA)
 LIB_CC  := $(wildcard src/*/*.cc)
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
-LDLIBS  += -ledit
-TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/test_*.c))
-SCRIPTS := $(wildcard tests/test_*.sh tests/test_*.py)
 
 .PHONY: all run test fuzz coverage clean help install demo smollm2 ladder breaks plots ladder-plots
 all: run
@@ -65,7 +58,7 @@ run: $(B)/run
 	$(if $(filter release,$(CONFIG)),@ln -sf $(B)/run run)
 
 $(B)/run: $(B)/run.o $(B)/libmodel.a
-	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) -o $@ $^ $(LDLIBS)
+	$(CC) $(LDFLAGS) $(OPT) -o $@ $^ $(LDLIBS)
 $(B)/libmodel.a: $(LIB_O)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -76,7 +69,7 @@ $(B)/%.o: %.cc
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
 $(B)/tests/%: $(B)/tests/%.o $(B)/libmodel.a
-	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(LDLIBS)
+	$(CC) $(LDFLAGS) $(OPT) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(LDLIBS)
 
 # Tests of strangers' files put a directory that is only in memory before the real files.
 MEMORY := $(foreach f,file_map file_read file_close access stat,-Wl,--wrap=$(f))
@@ -84,12 +77,10 @@ $(B)/tests/test_checkpoint $(B)/tests/test_tokenizer: LDFLAGS += $(MEMORY)
 $(B)/tests/test_checkpoint $(B)/tests/test_tokenizer: $(B)/tests/untrusted.o
 
 # Fuzz targets: gcc's replay gives each its corpus, clang's libFuzzer makes up inputs of its own.
-TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-REPLAYS := $(TARGETS:%=$(B)/tests/replay_%)
 $(B)/tests/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o $(B)/libmodel.a
-	$(CC) $(LDFLAGS) $(opt_$(CONFIG)) $(MEMORY) -o $@ $^ $(LDLIBS)
+	$(CC) $(LDFLAGS) $(OPT) $(MEMORY) -o $@ $^ $(LDLIBS)
 $(B)/tests/libfuzzer_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/untrusted.o $(B)/libmodel.a
-	$(CXX) $(LDFLAGS) $(opt_$(CONFIG)) -fsanitize=fuzzer $(MEMORY) -o $@ $^ $(LDLIBS)
+	$(CXX) $(LDFLAGS) $(OPT) -fsanitize=fuzzer $(MEMORY) -o $@ $^ $(LDLIBS)
 
 # The other ways of checking; `make check-all` runs them all.
 .PHONY: aarch64 tidy cppcheck valgrind check-all format format-check
@@ -98,7 +89,7 @@ aarch64:
 	@$(MAKE) --no-print-directory CONFIG=aarch64 test
 tidy:
 	@printf '%s\n' $(filter-out $(ISA_ALL),$(wildcard *.c src/*.c src/*/*.c)) | xargs -P $(shell nproc) -n 4 sh -c \
-	    'clang-tidy-14 --quiet "$$@" -- -std=gnu11 -I. -Isrc -D_GNU_SOURCE -fopenmp 2>/dev/null' tidy
+	    'clang-tidy-14 --quiet "$$@" -- -std=c11 -I. -Isrc -D_GNU_SOURCE -fopenmp 2>/dev/null' tidy
 cppcheck:
 	@cppcheck -q --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 -I. -Isrc \
 	    --suppressions-list=.cppcheck-suppressions -j $(shell nproc) ./*.c src
@@ -112,20 +103,13 @@ valgrind: run
 check-all:
 	@bash scripts/check_all.sh
 
-# ThreadSanitizer: the tests that share something between threads; it makes each take minutes.
-ifeq ($(CONFIG),tsan)
-TESTS   := $(B)/tests/test_threads $(B)/tests/test_model
-REPLAYS :=
-SCRIPTS :=
-endif
-# What is said of sources, documents and references holds on every machine or none. The trained models take more than
-# a quarter of an hour in emulated code; the other long tests ask for less there.
-ifeq ($(CONFIG),aarch64)
-SCRIPTS := $(filter-out tests/test_layers.sh tests/test_readme.sh tests/test_reference.sh tests/test_ladder.sh,$(SCRIPTS))
-endif
-
-test: run $(B)/run $(TESTS) $(REPLAYS)
-	@RUN=$(B)/run PYTHON="$(PYTHON)" EMULATOR="$(EMULATOR)" sh tests/run_tests.sh $(TESTS) $(REPLAYS) $(SCRIPTS)
+# T=NAME runs only those that begin with test_NAME or replay_NAME.
+RUNS := $(filter test_$(T)% $(if $(T),replay_$(T)%,replay_%),$(TESTS) $(REPLAYS) $(SCRIPTS))
+BUILT := $(patsubst %,$(B)/tests/%,$(filter-out %.sh %.py,$(RUNS)))
+test: run $(B)/run $(BUILT)
+	$(if $(RUNS),,$(error T: expected the name of a test, found '$(T)'))
+	@RUN=$(B)/run PYTHON="$(PYTHON)" EMULATOR="$(EMULATOR)" sh tests/run_tests.sh $(BUILT) \
+	    $(patsubst %,tests/%,$(filter %.sh %.py,$(RUNS)))
 
 # Lines of the readers that the tests and the corpus run; fails below 90 %. Debian package lcov.
 coverage:
@@ -172,7 +156,7 @@ clean:
 
 help:
 	@echo 'make              build ./run'
-	@echo 'make test         build and run every test'
+	@echo 'make test         build and run every test (T=rope: those whose names begin with it)'
 	@echo 'make fuzz         fuzz every reader of untrusted files (TIME=600 seconds each, FUZZ="gguf hf": only these)'
 	@echo 'make check-all    every check there is, each with a time limit, and a table of them'
 	@echo 'make valgrind     every mode under memcheck; make tidy, make cppcheck: static checks'
@@ -189,5 +173,6 @@ help:
 	@echo 'CONFIG=release|debug|clang|asan|tsan|fuzz|coverage|aarch64, WERROR=1, PREFIX=/usr/local, DESTDIR='
 
 FUZZ_O := $(TARGETS:%=$(B)/tests/fuzz/fuzz_%.o) $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o
--include $(LIB_O:.o=.d) $(B)/run.d $(TESTS:=.d) $(FUZZ_O:.o=.d)
-.SECONDARY: $(TESTS:=.o) $(B)/run.o $(FUZZ_O)
+TEST_O := $(TESTS:%=$(B)/tests/%.o)
+-include $(LIB_O:.o=.d) $(B)/run.d $(TEST_O:.o=.d) $(FUZZ_O:.o=.d)
+.SECONDARY: $(TEST_O) $(B)/run.o $(FUZZ_O)

@@ -299,42 +299,49 @@ static Case cases[] = {
     {.line = F "tokenizers/spm.model -m tokenize -i Hello", .alone = true},
 };
 
-/* ---- The loop that makes the text allocates nothing ---------------------------------------------- */
+/* ---- The hot path allocates nothing -------------------------------------------------------------- */
 
-static void test_decode_allocates_nothing(void **state) {
+/* Prefill, decode and sampling, in every type of cache, on one thread and on two. */
+static void hot_path_allocates_nothing(void **state) {
     (void)state;
-    Error e = {0};
-    char *argv[] = {"run", F "base.gguf", "-z", tokenizer, "-j", "2", "-s", "1", "--top-k", "9"};
-    Options o;
-    Session s;
-    Generator g = {0};
-    int ids[] = {1, 40, 41};
-    assert_int_equal(options_parse(&o, 10, argv, &e), 0);
-    o.log = stderr;
-    for (int type = 0; type < 2; type++) { /* q8_0 wants head_dim 32 */
-        o.kv_type = (KvType)type;
+    static const char *const types[] = {"f32", "f16", "q8_0"};
+    int ids[40] = {1, 40, 41};
+    for (int i = 0; i < 6; i++) {
+        Error e = {0};
+        const char *argv[] = {"run",       "weights/shakespeare.gguf",
+                              "-j",        i % 2 ? "2" : "1",
+                              "-s",        "1",
+                              "--top-k",   "9",
+                              "--batch",   "8",
+                              "--kv-type", types[i / 2]};
+        Options o;
+        Session s;
+        Generator g = {0};
+        assert_int_equal(options_parse(&o, sizeof argv / sizeof *argv, (char **)(uintptr_t)argv, &e), 0);
+        o.log = stderr;
         assert_int_equal(session_open(&s, &o, SESSION_TOKENIZER | SESSION_STATE, &e), 0);
         assert_int_equal(generator_init(&g, &o, &s, &e), 0);
         assert_int_equal(generator_prompt(&g, ids, 3, &e), 0);
         model_forward(&s.model, &s.state, &g.next, 1, 3); /* the threads are there */
         long calls = n_calls;
-        for (int pos = 4; pos < s.state.options.n_ctx; pos++) {
+        assert_int_equal(model_prefill(&s.model, &s.state, ids, 40, 4, NULL, NULL), 40);
+        for (int pos = 44; pos < s.state.options.n_ctx; pos++) {
             model_forward(&s.model, &s.state, &g.next, 1, pos);
             model_logits(&s.model, &s.state, 0);
             g.next = sampler_next(&g.sampler, s.state.logits);
-            assert_in_range(g.next, 0, 63);
+            assert_in_range(g.next, 0, 1023);
             sampler_accept(&g.sampler, g.next);
         }
-        assert_int_equal(n_calls, calls);
+        if (n_calls != calls) fail_msg("-j %s --kv-type %s: %ld allocations", argv[3], types[i / 2], n_calls - calls);
         generator_close(&g);
         session_close(&s);
+        options_close(&o);
     }
-    options_close(&o);
 }
 
 int main(void) {
     enum { N = sizeof cases / sizeof *cases };
-    struct CMUnitTest tests[N + 1] = {cmocka_unit_test(test_decode_allocates_nothing)};
+    struct CMUnitTest tests[N + 1] = {cmocka_unit_test(hot_path_allocates_nothing)};
     static char names[N][32];
     for (int i = 0; i < N; i++) {
         snprintf(names[i], sizeof names[i], "memory_runs_out_%d", i);

@@ -15,6 +15,8 @@
 
 #include <cmocka.h> /* last: it makes a macro of fail */
 
+#include "tests/skip.h"
+
 #define FIXTURES "tests/fixtures/chat/"
 #define CASES    "../shared/cases/text_cases.json"
 #define MODEL    "weights/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -239,7 +241,7 @@ static void test_case_bank(void **state) {
     (void)state;
     Error e = {""};
     FILE *there = fopen(CASES, "r");
-    if (!there) skip();
+    if (!there) SKIP(NO_BANK);
     fclose(there);
     cJSON *bank = json_read(CASES, &e), *c, *x;
     assert_non_null(bank);
@@ -273,7 +275,7 @@ static void test_case_bank(void **state) {
 static void test_message_is_text(void **state) {
     (void)state;
     FILE *there = fopen(MODEL, "r");
-    if (!there) skip();
+    if (!there) SKIP(NO_SMOLLM2);
     fclose(there);
     Error e = {""};
     Tokenizer *t = tokenizer_open(MODEL, &e);

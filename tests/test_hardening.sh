@@ -1,12 +1,10 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # The built program carries the protections that the Makefile asks for: read from its ELF headers and symbols.
-RUN=${RUN:-./run}
-command -v readelf >/dev/null || { echo "skip hardening: no readelf"; exit 0; }
+. tests/lib.sh
+command -v readelf >/dev/null || { skip hardening "no readelf"; exit 0; }
 RUN=${RUN%.emulated}
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: $2"; }
 has() { # NAME WORD READELF-OPTION
-    if readelf -W "$3" "$RUN" | grep -qE "$2"; then ok "$1"; else bad "$1" "readelf $3 shows no '$2'"; fi
+    if readelf -W "$3" "$RUN" | grep -qE "$2"; then ok "$1"; else not_ok "$1" "readelf $3 shows no '$2'"; fi
 }
 has "position independent" 'Type: +DYN' -h
 has "relocations are read-only" 'GNU_RELRO' -l
@@ -15,6 +13,6 @@ has "the stack is not executable" 'GNU_STACK.* RW +0x' -l
 has "stack protector" '__stack_chk_(fail|guard)' -s
 case $RUN in
 *release* | *clang* | *aarch64*) has "fortified C library calls" '__(snprintf|memcpy|vsnprintf|fprintf|strcpy)_chk' -s ;;
-*) echo "skip fortified C library calls: only where the compiler optimises, and no sanitizer checks more" ;;
+*) ;; # only where the compiler optimizes, and no sanitizer checks more
 esac
-if readelf -W -l "$RUN" | grep -E 'LOAD.* RWE'; then bad "nothing is writable and executable" "a segment is"; else ok "nothing is writable and executable"; fi
+if readelf -W -l "$RUN" | grep -E 'LOAD.* RWE'; then not_ok "nothing is writable and executable" "a segment is"; else ok "nothing is writable and executable"; fi

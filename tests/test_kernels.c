@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "tests/skip.h"
+
 static uint64_t seed = 1;
 static uint32_t random_bits(void) { /* splitmix64 */
     uint64_t z = seed += 0x9e3779b97f4a7c15u;
@@ -26,10 +28,7 @@ static const char *const names[] = {"avx2", "avxvnni", "avx512"};
 /* The level that the test was started for, or skip: the summary counts what this machine cannot run. */
 static const Kernels *level(void **state) {
     const Kernels *k = kernels_named(*state);
-    if (!k) {
-        printf("SKIP: this machine has no %s\n", (const char *)*state);
-        skip();
-    }
+    if (!k) SKIP("kernels of instruction sets that this CPU does not have");
     return k;
 }
 

@@ -1,28 +1,24 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # The trained rungs of weights/ as they are run: their loss is PyTorch's, decoding predicts as the prefill does, each
 # mistake of --break costs loss, and learned positions end with a clear line.
 cd "$(dirname "$0")/.." || exit 1
-RUN=${RUN:-./run}
+. tests/lib.sh
 W=weights
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+dir=$tmp
 text=../shared/data/tinyshakespeare.txt
-
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: $2"; }
 
 # bits MODEL ARGS... - bits per byte of the model's own text
 bits() {
-    model=$1
+    local model=$1
     shift
     "$RUN" "$model" -m perplexity -f "$dir/text" --json --quiet -j 1 "$@" 2>"$dir/err" | sed -n 's/.*"bits_per_byte": \([0-9.]*\).*/\1/p'
 }
 # holds NAME EXPRESSION - of awk
-holds() { if awk "BEGIN { exit !($2) }"; then ok "$1"; else bad "$1" "$2 $(cat "$dir/err")"; fi; }
+holds() { if awk "BEGIN { exit !($2) }"; then ok "$1"; else not_ok "$1" "$2 $(cat "$dir/err")"; fi; }
 
 for seed in 1 2 3 4; do "$RUN" $W/rung4 -t 0.7 -s $seed -n 160 --quiet; done >"$dir/text"
 size=$(wc -c <"$dir/text")
-[ "$size" -gt 500 ] || bad "text of rung 4" "$size bytes"
+[ "$size" -gt 500 ] || not_ok "text of rung 4" "$size bytes"
 sound4=$(bits $W/rung4) sound0=$(bits $W/rung0 -c 64)
 holds "loss of rung 4 on its own text" "0.2 < ${sound4:-0} && ${sound4:-9} < 2.5"
 for m in "$W/rung4" "$W/rung0" "$W/shakespeare.gguf"; do
@@ -50,10 +46,10 @@ holds "--break wpe-past-end runs past the table and costs loss" "${broken:-0} - 
 # Without it, the end of the table is said.
 line=$("$RUN" $W/rung0 -m perplexity -f "$dir/text" -c 512 2>&1)
 if [ $? -eq 1 ] && [ "$line" = "run: $W/rung0: context: expected at most 256 (learned positions end there), found 512" ]; then ok "learned positions end"
-else bad "learned positions end" "$line"; fi
+else not_ok "learned positions end" "$line"; fi
 line=$("$RUN" $W/rung4 -m perplexity -f "$dir/text" --break conv1d 2>&1)
 if [ $? -eq 1 ] && [ "$(echo "$line" | wc -l)" -eq 1 ]; then ok "a mistake that the model cannot have is refused"
-else bad "a mistake that the model cannot have is refused" "$line"; fi
+else not_ok "a mistake that the model cannot have is refused" "$line"; fi
 
 # PyTorch's loss: of the first 4,096 tokens as the training logged it last, for each rung; of the whole split for two.
 # A sanitizer has nothing to find in more of the same tokens, and takes minutes for them.
@@ -90,5 +86,5 @@ for model, want in (("weights/rung4", runs["rung4"]["val_bits_per_byte"]),
     check(f"{model}, the whole split", want, call(model, "-m", "perplexity", "-f", str(tmp / "val"))["bits_per_byte"])
 EOF
 case $RUN in *asan* | *tsan*) exit 0 ;; esac
-if [ -r $text ]; then python3 "$dir/pytorch.py" "$RUN" $text "$dir" 2>"$dir/err" || bad "PyTorch's loss" "$(tail -n 1 "$dir/err")"
-else echo "skip PyTorch's loss: no $text"; fi
+if [ -r $text ]; then python3 "$dir/pytorch.py" "$RUN" $text "$dir" 2>"$dir/err" || not_ok "PyTorch's loss" "$(tail -n 1 "$dir/err")"
+else skip "PyTorch's loss" "no ../shared"; fi

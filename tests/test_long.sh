@@ -1,12 +1,9 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Long texts with every type of KV cache, a context that fills up, and two processes with one file.
-RUN=${RUN:-./run}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+. tests/lib.sh
+dir=$tmp
 long=8192
 [ -n "$EMULATED" ] && long=2048 # emulated code takes a quarter of an hour for the others
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: $2"; }
 
 # A small llama2.c model with the head_dim of 32 that q8_0 asks for and a context of $long, and its tokenizer.
 python3 - "$dir" $long <<'P' || exit 1
@@ -37,20 +34,20 @@ for type in f32 f16 q8_0; do
     size=$(wc -c <"$dir/$type")
     if [ $code -eq 0 ] && [ "$size" -eq $((long + 1)) ] && [ "$(tail -n 1 "$dir/err")" = "stop: steps" ] && grep -q "decode: $long tokens" "$dir/err"
     then ok "$long tokens, keys and values in $type"
-    else bad "$long tokens, keys and values in $type" "exit $code, $size bytes, $(tail -n 2 "$dir/err")"; fi
+    else not_ok "$long tokens, keys and values in $type" "exit $code, $size bytes, $(tail -n 2 "$dir/err")"; fi
 done
 # BOS is one of the places; the last token of the text needs none. Both when it is asked for more, and without end.
 for n in 0 9000; do
     generate -c $long -n $n -s 3 >"$dir/out" 2>"$dir/err"
     code=$?
     if [ $code -eq 0 ] && [ "$(tail -n 1 "$dir/err")" = "stop: context" ] && [ "$(wc -c <"$dir/out")" -ge $long ]; then ok "the context fills up, -n $n"
-    else bad "the context fills up, -n $n" "exit $code, $(tail -n 1 "$dir/err")"; fi
+    else not_ok "the context fills up, -n $n" "exit $code, $(tail -n 1 "$dir/err")"; fi
 done
 yes ABC | head -n 400 >"$dir/lines"
 generate -c 300 -m chat --chat-template llama-2 -n 20 -s 3 >"$dir/out" 2>"$dir/err" <"$dir/lines"
 code=$?
 if [ $code -eq 0 ] && [ "$(tail -n 1 "$dir/err")" = "stop: context" ]; then ok "the context of a chat fills up"
-else bad "the context of a chat fills up" "exit $code, $(tail -n 1 "$dir/err")"; fi
+else not_ok "the context of a chat fills up" "exit $code, $(tail -n 1 "$dir/err")"; fi
 
 # the same file, read by several processes at once
 generate -n 500 -s 5 >"$dir/alone" 2>/dev/null
@@ -60,4 +57,4 @@ wait
 same=yes
 for i in 1 2 3; do cmp -s "$dir/alone" "$dir/out$i" || same=no; done
 if [ $same = yes ] && [ -s "$dir/alone" ] && "$RUN" "$dir/copy.gguf" -m info >/dev/null 2>&1; then ok "four processes, one file"
-else bad "four processes, one file" "another text"; fi
+else not_ok "four processes, one file" "another text"; fi

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <malloc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,29 +239,6 @@ static void positions_matter(void **state) {
     }
 }
 
-static void forward_allocates_nothing(void **state) {
-    (void)state;
-    Fixture f;
-    model_make(&f, 7, 2);
-    StateOptions options = {.n_ctx = CTX, .n_batch = 8, .n_threads = 1, .kv_type = KV_F32};
-    State s;
-    Error e = {0};
-    assert_int_equal(state_init(&s, &f.model, &options, &e), 0);
-    int tokens[CTX] = {0};
-    model_forward(&f.model, &s, tokens, 8, 0); /* anything that is made on first use is made here */
-    model_logits(&f.model, &s, 7);
-    struct mallinfo2 before = mallinfo2();
-    for (int pos = 8; pos < CTX; pos++) {
-        model_forward(&f.model, &s, tokens, 1, pos);
-        model_logits(&f.model, &s, 0);
-    }
-    struct mallinfo2 after = mallinfo2();
-    assert_int_equal(after.uordblks, before.uordblks);
-    assert_int_equal(after.hblkhd, before.hblkhd);
-    state_close(&s);
-    model_free(&f);
-}
-
 static int seen_rows[64], n_seen;
 static const char *seen_name[64];
 static void note(void *arg, const char *name, int layer, const float *x, int rows, int cols, size_t stride, int pos) {
@@ -319,7 +295,6 @@ int main(void) {
         cmocka_unit_test(quantized_is_near),
         cmocka_unit_test(deterministic_is_bit_equal),
         cmocka_unit_test(positions_matter),
-        cmocka_unit_test(forward_allocates_nothing),
         cmocka_unit_test(tap_sees_every_step),
         cmocka_unit_test(too_large_is_refused),
     };

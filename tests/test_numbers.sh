@@ -1,11 +1,8 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Numbers at the edge of what makes sense: in the flags, and in the weights. No NaN is ever sampled from, and what the
 # KV cache cannot hold is said.
-RUN=${RUN:-./run}
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: $2"; }
+. tests/lib.sh
+dir=$tmp
 
 # A tokenizer of 64 letters for the small models, and models with something wrong in their weights.
 cat >"$dir/make.py" <<'P'
@@ -41,28 +38,18 @@ python3 "$dir/make.py" "$dir" || exit 1
 M=tests/fixtures/base_v0.bin
 T=$dir/tok.bin
 
-refused() { # NAME EXIT WORD ARGS... - one line that has WORD, nothing on standard output
-    name=$1 want=$2 word=$3
-    shift 3
-    "$RUN" "$@" >"$dir/out" 2>"$dir/err"
-    code=$?
-    if [ $code -ne "$want" ]; then bad "$name" "exit $code, expected $want: $(cat "$dir/err")"
-    elif [ -s "$dir/out" ]; then bad "$name" "standard output is not empty"
-    elif [ "$(wc -l <"$dir/err")" -ne 1 ] || ! grep -qe "^run: .*$word" "$dir/err"; then bad "$name" "$(cat "$dir/err")"
-    else ok "$name"; fi
-}
 text() { "$RUN" $M -z "$T" -n 20 -i A "$@" 2>"$dir/err"; }
 greedy=$(text -t 0)
 same() { # NAME ARGS... - the greedy text
-    name=$1
+    local name=$1
     shift
     got=$(text "$@")
-    if [ "$got" = "$greedy" ] && [ ${#greedy} -gt 15 ]; then ok "$name"; else bad "$name" "'$got', expected '$greedy': $(cat "$dir/err")"; fi
+    if [ "$got" = "$greedy" ] && [ ${#greedy} -gt 15 ]; then ok "$name"; else not_ok "$name" "'$got', expected '$greedy': $(cat "$dir/err")"; fi
 }
 drawn() { # NAME ARGS... - some text
-    name=$1
+    local name=$1
     shift
-    if text "$@" >"$dir/out" && [ -s "$dir/out" ]; then ok "$name"; else bad "$name" "$(cat "$dir/err")"; fi
+    if text "$@" >"$dir/out" && [ -s "$dir/out" ]; then ok "$name"; else not_ok "$name" "$(cat "$dir/err")"; fi
 }
 
 same "temperature 1e-30 is greedy" -t 1e-30 -s 1
@@ -85,7 +72,7 @@ a=$(text -s 0)
 b=$(text -s 0)
 c=$(text -s 18446744073709551615)
 d=$(text -s -1)
-if [ "$a" = "$b" ] && [ "$c" = "$d" ] && [ "$a" != "$c" ]; then ok "seeds 0, 2^64 - 1 and -1"; else bad "seeds 0, 2^64 - 1 and -1" "$a $b $c $d"; fi
+if [ "$a" = "$b" ] && [ "$c" = "$d" ] && [ "$a" != "$c" ]; then ok "seeds 0, 2^64 - 1 and -1"; else not_ok "seeds 0, 2^64 - 1 and -1" "$a $b $c $d"; fi
 
 for mode in "-m generate -i A -t 0" "-m generate -i A -s 1" "-m logits --tokens 1,2,3 --json" "-m logits --tokens 1,2,3 --all" \
     "-m perplexity -i ABCDEFGH" "-m probe -i ABCDEFGH" "-m chat --chat-template llama-2 --quiet -i A"; do
@@ -102,8 +89,22 @@ for what in keys values; do
     refused "$what beyond f16, logits" 1 "KV cache" "$dir/$what.bin" -m logits --tokens 1,2,3 --kv-type f16
     refused "$what beyond f16, perplexity" 1 "KV cache" "$dir/$what.bin" -z "$T" --quiet -m perplexity -i ABCDEF --kv-type f16
     if "$RUN" "$dir/$what.bin" -z "$T" -i A -t 0 -n 5 --kv-type f32 >"$dir/out" 2>"$dir/err"; then ok "$what beyond f16 are held by f32"
-    else bad "$what beyond f16 are held by f32" "$(cat "$dir/err")"; fi
+    else not_ok "$what beyond f16 are held by f32" "$(cat "$dir/err")"; fi
 done
+
+# sums of flags that no int holds
+for flags in "-n 2147483647 -d 100" "-P 1048576 -d 67108864" "-P 0 -n 67108864 -d 1"; do
+    # shellcheck disable=SC2086
+    refused "bench $flags" 2 "expected at most 67108864 tokens together, found [0-9]*$" $M -m bench $flags
+done
+refused "bench of nothing" 2 "expected one of them above 0" $M -m bench -P 0 -n 0
+for flags in "-n 2147483647" "--repeat-last 2147483647 --repeat-penalty 1.5" "--top-k 2147483647" "--batch 65536"; do
+    # shellcheck disable=SC2086
+    drawn "$flags" -s 1 -c 64 $flags
+done
+# shellcheck disable=SC2086
+if "$RUN" -m rope --pos 2147483647 --seq-len 2147483647 --json --x 1,0 >"$dir/out" 2>"$dir/err"; then ok "the last position"
+else not_ok "the last position" "$(cat "$dir/err")"; fi
 
 # More memory than there is, and less than the default asks for
 refused "a context that does not fit" 1 "memory: expected [0-9]* MiB for a context of 67108864, found [0-9]* MiB free (lower it with -c" \
@@ -111,8 +112,8 @@ refused "a context that does not fit" 1 "memory: expected [0-9]* MiB for a conte
 refused "rows of logits that do not fit" 1 "wide.bin: memory: expected 209[0-9]* MiB for 32768 rows of logits and their context, found [0-9]* MiB free (lower it with fewer tokens, or without --all)" \
     "$dir/wide.bin" -m logits --all --tokens "$(yes 1 | head -n 32768 | paste -sd ,)"
 case $RUN in
-*asan* | *tsan* | *aarch64*) echo "skip ulimit -v: a sanitizer maps terabytes, an emulator what it likes" ;;
+*asan* | *tsan* | *aarch64*) ;; # a sanitizer maps terabytes, an emulator what it likes
 *)
     (ulimit -v 600000; "$RUN" weights/shakespeare.gguf -c 400000 -i A >"$dir/out" 2>"$dir/err")
-    if [ $? -eq 1 ] && grep -q "memory: expected [0-9]* MiB for a context of 400000" "$dir/err"; then ok "ulimit -v"; else bad "ulimit -v" "$(cat "$dir/err")"; fi ;;
+    if [ $? -eq 1 ] && grep -q "memory: expected [0-9]* MiB for a context of 400000" "$dir/err"; then ok "ulimit -v"; else not_ok "ulimit -v" "$(cat "$dir/err")"; fi ;;
 esac

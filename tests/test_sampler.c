@@ -15,6 +15,8 @@
 
 #include <cmocka.h> /* last: it makes a macro of fail */
 
+#include "tests/skip.h"
+
 static const SamplerParams plain = {.temperature = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last = 64};
 
 /* probabilities - p[n] after all filters; 0 for what was filtered out. Returns the number left. */
@@ -230,7 +232,7 @@ static void test_case_bank(void **state) {
     (void)state;
     Error e = {""};
     FILE *there = fopen("../shared/cases/sampler_cases.json", "r");
-    if (!there) skip();
+    if (!there) SKIP(NO_BANK);
     fclose(there);
     cJSON *bank = json_read("../shared/cases/sampler_cases.json", &e), *c;
     assert_non_null(bank);

@@ -18,7 +18,9 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
         if (getrandom(&params.seed, sizeof params.seed, 0) < 0) params.seed = (uint64_t)time(NULL);
         g->say_seed = !o->quiet && params.temperature > 0;
     }
-    g->cached = calloc((size_t)session->state.options.n_ctx, sizeof *g->cached);
+    int n_ctx = session->state.options.n_ctx; /* no more tokens than these are ever looked back on */
+    if (params.repeat_last > n_ctx) params.repeat_last = n_ctx;
+    g->cached = calloc((size_t)n_ctx, sizeof *g->cached);
     if (!g->cached) return fail(e, "context: memory: expected some, found none");
     return sampler_init(&g->sampler, &params, session->model.config.vocab_size, e);
 }

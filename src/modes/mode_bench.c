@@ -11,7 +11,7 @@
 #include "modes/modes.h"
 #include "gen/session.h"
 
-enum { READ_BYTES = 256 << 20, GEMM_N = 1024, PASSES = 3, MAX_RUNS = 1000 };
+enum { READ_BYTES = 256 << 20, GEMM_N = 1024, PASSES = 3, MAX_RUNS = 1000, MAX_CTX = 1 << 26 /* as of -c */ };
 
 typedef struct {
     char name[32];
@@ -234,15 +234,19 @@ int mode_bench(const Options *o, FILE *out, Error *e) {
     Machine machine = {0};
     BenchResult results[2] = {{.min = 0}};
     if (o->bench_runs < 1 || o->bench_runs > MAX_RUNS) {
-        fail(e, "-r: runs: expected 1 to %d, found %d", MAX_RUNS, o->bench_runs);
+        fail(e, "-r: expected 1 to %d runs, found %d", MAX_RUNS, o->bench_runs);
+        return 2;
+    }
+    if (longest < 1) {
+        fail(e, "-P, -n: tokens: expected one of them above 0, found 0 and 0");
+        return 2;
+    }
+    if (longest > MAX_CTX - o->bench_depth) {
+        fail(e, "-d and the larger of -P and -n: expected at most %d tokens together, found %lld", MAX_CTX,
+             (long long)o->bench_depth + longest);
         return 2;
     }
     if (session_open(&s, o, 0, e)) return 1;
-    if (longest < 1) {
-        fail(e, "-P, -n: tokens: expected one of them above 0, found 0 and 0");
-        status = 2;
-        goto done;
-    }
     if (session_state(&s, o, o->bench_depth + longest, e)) goto done;
     int room = o->bench_depth > longest ? o->bench_depth : longest;
     tokens = malloc((size_t)room * sizeof *tokens);

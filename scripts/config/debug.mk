@@ -1,0 +1,2 @@
+# For a debugger.
+OPT := -O0 -g3
