@@ -26,6 +26,7 @@ void tokenizer_close(Tokenizer *t) {
     vocab_close(&t->vocab);
     added_close(&t->raw);
     added_close(&t->normalized);
+    added_close(&t->whole);
     for (int i = 0; i < t->n_normalized_texts; i++) free(t->normalized_texts[i]);
     free(t->normalized_texts);
     normalizer_close(&t->normalizer);
@@ -70,10 +71,10 @@ static int read_file(Tokenizer *t, const char *path, Error *e) {
     size_t n = t->file.size, first = 0;
     if (n >= 4 && memcmp(d, "GGUF", 4) == 0)
         return gguf_open(&t->gguf, &t->file, e) ? -1 : read_gguf_vocab(t, &t->gguf, e);
+    if (n >= 4 && d[2] == 0 && d[3] == 0) return read_llama2c(t, &t->file, e);
     while (first < n && first < 64 && strchr(" \t\r\n", d[first]) && d[first]) first++;
     if (first < n && d[first] == '{') return read_tokenizer_json(t, path, e);
     if (n >= 4 && d[0] == 0x0a && d[1] != 0) return read_sentencepiece(t, &t->file, e);
-    if (n >= 4 && d[2] == 0 && d[3] == 0) return read_llama2c(t, &t->file, e);
     const char *what = file_diagnose(&t->file);
     return fail(e, "%s: format: expected a tokenizer (.model, tokenizer.bin, tokenizer.json, .gguf), found %s", path,
                 what ? what : "something else");
@@ -93,7 +94,8 @@ Tokenizer *tokenizer_open(const char *path, Error *e) {
 
 int tokenizer_vocab_size(const Tokenizer *t) { return t->vocab.n; }
 int tokenizer_bos(const Tokenizer *t) { return t->bos; }
-bool tokenizer_adds_bos(const Tokenizer *t) { return t->adds_bos; }
+bool tokenizer_adds_bos(const Tokenizer *t) { return t->n_before && t->before[0] == t->bos; }
+const char *tokenizer_note(const Tokenizer *t) { return *t->note ? t->note : NULL; }
 const char *tokenizer_kind(const Tokenizer *t) { return t->kind; }
 const char *tokenizer_chat_template(const Tokenizer *t) { return t->chat_template; }
 
@@ -179,7 +181,7 @@ static int encode_plain(Encoding *c, const char *text, size_t n, bool first, Err
         if (!(spelled = spell(t, text, n, first, &n))) return fail(e, "text: memory: expected some, found none");
         text = spelled;
     }
-    int status = t->model == MODEL_SCORE ? score_encode(&t->vocab, t->unk, text, n, &c->space, &c->out, e)
+    int status = t->model == MODEL_SCORE ? score_encode(&t->vocab, &t->whole, t->unk, text, n, &c->space, &c->out, e)
                                          : pretokenize(t->words, text, n, encode_word, c, e);
     free(spelled);
     return status;
@@ -240,8 +242,12 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsig
         }
         text = repaired;
     }
-    if ((flags & TOKENIZE_BOS) && t->adds_bos && ids_push(&c.out, t->bos, e)) goto done;
+    bool around = flags & TOKENIZE_BOS;
+    for (int i = 0; around && i < t->n_before; i++)
+        if (ids_push(&c.out, t->before[i], e)) goto done;
     if (encode_around_added(&c, text, n_bytes, true, true, e)) goto done;
+    for (int i = 0; around && i < t->n_after; i++)
+        if (ids_push(&c.out, t->after[i], e)) goto done;
     if (!c.out.ids && !(c.out.ids = malloc(sizeof *c.out.ids))) {
         fail(e, "text: memory: expected some, found none");
         goto done;

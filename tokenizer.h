@@ -18,20 +18,22 @@ void tokenizer_close(Tokenizer *t);
 
 int tokenizer_vocab_size(const Tokenizer *t);
 int tokenizer_bos(const Tokenizer *t);              /* -1: none */
-bool tokenizer_adds_bos(const Tokenizer *t);        /* what the model's own files say encode() does */
+bool tokenizer_adds_bos(const Tokenizer *t);        /* does TOKENIZE_BOS put BOS first? */
 int tokenizer_eos(const Tokenizer *t, int ids[16]); /* every end token it names (eos, eot, <|im_end|>...); count */
 const char *tokenizer_kind(const Tokenizer *t);     /* "sentencepiece", "llama2.c", "spm-bpe", "byte-bpe" */
+/* tokenizer_note - what the user should know of the vocabulary ("tokenizer.ggml.pre: ..."), or NULL. */
+const char *tokenizer_note(const Tokenizer *t);
 /* tokenizer_chat_template - the Jinja text the files carry, or NULL. */
 const char *tokenizer_chat_template(const Tokenizer *t);
 /* tokenizer_find - id of the piece with exactly this content (special tokens included), or -1. */
 int tokenizer_find(const Tokenizer *t, const char *piece);
 
 enum {
-    TOKENIZE_BOS = 1,     /* put BOS first where the model's own files say so (tokenizer_adds_bos) */
-    TOKENIZE_SPECIAL = 2, /* text of special tokens becomes their ids, as Hugging Face's encode does; a
-                           * sentencepiece vocabulary (.model, tokenizer.bin, GGUF "llama") reads "</s>" as
-                           * text, as its library does */
-    TOKENIZE_CONTROL = 4, /* special tokens in those too: for the text of a chat template */
+    TOKENIZE_BOS = 1,     /* put BOS first, EOS last and whatever else the model's own files put around a text */
+    TOKENIZE_SPECIAL = 2, /* text of special tokens becomes their ids, as Hugging Face's encode does; a sentencepiece
+                           * .model or tokenizer.bin that comes alone reads "</s>" as text, as its library does */
+    TOKENIZE_CONTROL = 4, /* special tokens in those too: for the text of a chat template. What a user types inside
+                           * of a template is encoded with none of the flags: no special token comes of it */
 };
 
 /* tokenizer_encode - *ids is malloc'ed, *n its count. The text may hold any bytes, NUL too. */

@@ -12,6 +12,7 @@ import io
 import json
 import pathlib
 import random
+import re
 import struct
 import sys
 
@@ -110,8 +111,16 @@ def sentencepiece_family():
         f.write(struct.pack("<I", max(map(len, texts))))
         for text, score in zip(texts, scores):
             f.write(struct.pack("<fI", score, len(text)) + text)
-    for file in ("spm.model", "spm.gguf", "spm.bin"):
+    for file in ("spm.model", "spm.bin"):
         add_rows(file, SPECIAL, sp.encode, sp.decode)
+    special = {t.encode(): i for i, t in enumerate(tokens) if kinds[i] in (2, 3, 4)}
+
+    def cut_first(data):
+        """As llama.cpp reads a GGUF: special tokens cut the text, and each part is encoded as one that stands alone."""
+        parts = re.split(b"(" + b"|".join(map(re.escape, special)) + b")", data)
+        return [i for part in parts if part for i in ([special[part]] if part in special else sp.encode(part))]
+
+    add_rows("spm.gguf", SPECIAL, cut_first, lambda ids: None if set(ids) & set(special.values()) else sp.decode(ids))
 
     ids = {t: i for i, t in enumerate(tokens)}
     splits = [(scores[i], a, b) for t, i in ids.items() if kinds[i] == 1

@@ -78,9 +78,9 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     return interrupted ? 0 : sample(g, (done - 1) % s->state.options.n_batch, e);
 }
 
-static bool is_end(const Session *s, int token) {
-    for (int i = 0; i < s->n_eos; i++)
-        if (s->eos[i] == token) return true;
+static bool is_among(const int *tokens, int n, int token) {
+    for (int i = 0; i < n; i++)
+        if (tokens[i] == token) return true;
     return false;
 }
 
@@ -105,8 +105,9 @@ int generator_text(Generator *g, Stream *stream, Error *e) {
     while (g->next >= 0) {
         const char *bytes = "";
         char buffer[8];
-        if (is_end(s, g->next)) {
-            g->reason = "eos";
+        bool stop = is_among(s->stop, s->n_stop, g->next);
+        if (stop || is_among(s->eos, s->n_eos, g->next)) {
+            g->reason = stop ? "stop-text" : "eos";
             break;
         }
         g->n_decode++;

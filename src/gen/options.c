@@ -67,7 +67,7 @@ static const Flag flags[] = {
     {0, "json", FLAG, AT(json), 0, 0, NULL, "      machine-readable result on standard output"},
     {0, "csv", FLAG, AT(csv), 0, 0, NULL, "      bench: comma-separated"},
     {0, "all", FLAG, AT(all), 0, 0, NULL, "      logits: a row for each position"},
-    {0, "no-special", FLAG, AT(no_special), 0, 0, NULL, "      tokenize: the text of special tokens is plain text"},
+    {0, "no-special", FLAG, AT(no_special), 0, 0, NULL, "      the text of special tokens in a prompt is plain text"},
     {0, "no-bos", FLAG, AT(no_bos), 0, 0, NULL, "      tokenize, generate: leave out BOS"},
     {0, "protocol", TEXT, AT(protocol), 0, 0, NULL, "NAME  perplexity: hf or llamacpp, see below"},
     {0, "stride", INTEGER, AT(stride), 1, INT_MAX, NULL, "N     perplexity hf: default half the window"},

@@ -83,6 +83,21 @@ void session_add_eos(Session *s, const int *ids, int n) {
     }
 }
 
+void session_note(const Tokenizer *t, const Options *o) {
+    const char *note = tokenizer_note(t);
+    if (note && !o->quiet) fprintf(o->log, "%s\n", note);
+}
+
+/* A control token adds no text, so that its text could never be seen in an answer. */
+static void find_stop_tokens(Session *s, const Options *o) {
+    for (int i = 0; i < o->n_stop; i++) {
+        const char *bytes;
+        char buffer[8];
+        int id = tokenizer_find(s->tokenizer, o->stop[i]);
+        if (id >= 0 && tokenizer_decode(s->tokenizer, -1, id, &bytes, buffer) == 0) s->stop[s->n_stop++] = id;
+    }
+}
+
 int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     const Config *c = &s->model.config;
     StateOptions so = {.n_ctx = n_ctx ? n_ctx : o->ctx,
@@ -152,6 +167,8 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
             goto failed;
         }
         session_add_eos(s, ids, tokenizer_eos(s->tokenizer, ids));
+        find_stop_tokens(s, o);
+        session_note(s->tokenizer, o);
     }
     if ((parts & SESSION_STATE) && session_state(s, o, 0, e)) goto failed;
     if (o->mistake && !o->quiet) fprintf(o->log, "broken on purpose: %s\n", mistakes[o->mistake].help);
@@ -180,8 +197,11 @@ int session_prompt(const Session *s, const Options *o, int **ids, int *n, char *
         memcpy(*ids, o->tokens, (size_t)o->n_tokens * sizeof **ids);
         *n = o->n_tokens;
     } else {
-        unsigned how = TOKENIZE_SPECIAL | (o->no_bos ? 0 : TOKENIZE_BOS);
+        unsigned how = (o->no_special ? 0 : TOKENIZE_SPECIAL) | (o->no_bos ? 0 : TOKENIZE_BOS);
         if (options_text(o, text, size, e) || tokenizer_encode(s->tokenizer, *text, *size, how, ids, n, e)) return -1;
+        int first = tokenizer_bos(s->tokenizer);
+        if (*n > 1 && first >= 0 && (*ids)[0] == first && (*ids)[1] == first && !o->quiet)
+            fprintf(o->log, "prompt: begins with BOS twice: the tokenizer adds one (leave it out, or give --no-bos)\n");
     }
     if (*n) return 0;
     /* No prompt: generation starts at BOS, whether or not the tokenizer puts it before a text. */

@@ -12,8 +12,9 @@ typedef struct {
     Model model;
     Tokenizer *tokenizer; /* NULL when the mode needs none */
     State state;
-    Tripwire tripwire;  /* --check: watches the state; the Session must not move then */
-    int eos[32], n_eos; /* end tokens of the checkpoint and of the tokenizer */
+    Tripwire tripwire;           /* --check: watches the state; the Session must not move then */
+    int eos[32], n_eos;          /* end tokens of the checkpoint and of the tokenizer */
+    int stop[MAX_STOPS], n_stop; /* control tokens that are a --stop text: no text of theirs would end the answer */
 } Session;
 
 enum { SESSION_TOKENIZER = 1, SESSION_STATE = 2 };
@@ -27,6 +28,9 @@ void session_add_eos(Session *s, const int *ids, int n);
 
 /* session_tokenizer - the tokenizer of -z, of the checkpoint, or beside it. NULL on failure. */
 Tokenizer *session_tokenizer(const Options *o, const Gguf *gguf, Error *e);
+
+/* session_note - says on o->log what the user should know of the vocabulary. */
+void session_note(const Tokenizer *t, const Options *o);
 
 /* session_state - opens the State for a context of n_ctx tokens (0: the default, capped at the model's, 4096
  * and what memory allows, which is said on o->log). */

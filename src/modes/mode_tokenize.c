@@ -55,7 +55,7 @@ static Tokenizer *open_any(const Options *o, Checkpoint *ck, Error *e) {
     }
     Error neither = {0};
     Tokenizer *t = tokenizer_open(path, &neither);
-    if (!t) *e = error_is_memory(&neither) ? neither : why_not;
+    if (!t) *e = error_is_memory(&neither) || strstr(neither.text, "tokenizer.ggml.") ? neither : why_not;
     return t;
 }
 
@@ -65,6 +65,7 @@ int mode_tokenize(const Options *o, FILE *out, Error *e) {
     char *text = NULL;
     int *ids = NULL, n = 0, code = 1;
     if (!t) goto done;
+    session_note(t, o);
     if (o->tokens) {
         if (tokens_check(o->tokens, o->n_tokens, tokenizer_vocab_size(t), e)) goto done;
         for (int i = 0, last = -1; i < o->n_tokens; last = o->tokens[i++]) {

@@ -124,9 +124,14 @@ static int push_result(const MergeSpace *space, Ids *out, Error *e) {
     return 0;
 }
 
+static bool only_newlines(const char *s, size_t n) {
+    while (n && s[n - 1] == '\n') n--;
+    return n == 0;
+}
+
 int bpe_encode(const Bpe *b, const Vocab *v, const char *word, size_t n, MergeSpace *space, Ids *out, Error *e) {
     if (n == 0) return 0;
-    if (b->ignore_merges) {
+    if (b->ignore_merges || (b->whole_lines && only_newlines(word, n))) {
         int id = whole_word(b, v, word, n);
         if (id >= 0) return ids_push(out, id, e);
     }
@@ -137,7 +142,9 @@ int bpe_encode(const Bpe *b, const Vocab *v, const char *word, size_t n, MergeSp
 }
 
 static bool is_text_piece(const Vocab *v, int id) {
-    return id >= 0 && (v->pieces[id].kind == PIECE_NORMAL || v->pieces[id].kind == PIECE_USER);
+    if (id < 0) return false;
+    const Piece *p = &v->pieces[id];
+    return p->kind == PIECE_NORMAL || (p->kind == PIECE_USER && !p->marked);
 }
 
 typedef struct {
@@ -155,30 +162,25 @@ static bool by_score(const void *rules, const Symbol *left, const Symbol *right,
     return true;
 }
 
-/* Length of the longest user-defined piece at s, and its id; 0: none. */
-static size_t user_piece(const Vocab *v, const char *s, size_t n, int *id) {
-    for (size_t length = n < v->max_user_bytes ? n : v->max_user_bytes; length > 0; length--) {
-        *id = table_get(&v->ids, s, length);
-        if (*id >= 0 && v->pieces[*id].kind == PIECE_USER) return length;
-    }
-    return 0;
-}
-
-int score_encode(const Vocab *v, int unk, const char *text, size_t n, MergeSpace *space, Ids *out, Error *e) {
+int score_encode(const Vocab *v, const AddedSet *whole, int unk, const char *text, size_t n, MergeSpace *space,
+                 Ids *out, Error *e) {
     if (n == 0) return 0;
     if (merge_reserve(space, n, e)) return -1;
-    size_t count = 0;
+    size_t count = 0, begin, end;
+    const Added *next = added_next(whole, text, n, 0, 0, true, &begin, &end);
     for (size_t i = 0, length; i < n; i += length) {
-        int id = -1;
-        length = v->user_first[(unsigned char)text[i]] ? user_piece(v, text + i, n - i, &id) : 0;
-        bool whole = length > 0;
-        if (!whole) {
+        bool frozen = next && i == begin;
+        int id = frozen ? next->id : -1;
+        if (frozen) {
+            length = end - begin;
+            next = added_next(whole, text, n, end, end, true, &begin, &end);
+        } else {
             length = utf8_length(text + i, n - i);
             if (length == 0) length = 1; /* cannot be in valid UTF-8 */
             id = table_get(&v->ids, text + i, length);
             if (!is_text_piece(v, id)) id = -1;
         }
-        space->symbols[count++] = (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = id, .frozen = whole};
+        space->symbols[count++] = (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = id, .frozen = frozen};
     }
     space->n_symbols = count;
     merge_all(space, by_score, &(ScoreRules){v, text});

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "tokenizer/added.h"
 #include "tokenizer/merge.h"
 #include "tokenizer/vocab.h"
 
@@ -41,6 +42,7 @@ typedef struct {
     Merges merges;
     bool byte_level;    /* symbols start as bytes, not characters */
     bool ignore_merges; /* a word that is a token is that token, whatever the merges say */
+    bool whole_lines;   /* nothing but newlines: the same for such a word */
     bool byte_fallback; /* an unknown character becomes <0xNN> tokens */
     bool fuse_unk;      /* neighbouring unknown characters become one unknown token */
     int unk;            /* -1: unknown characters add nothing */
@@ -51,7 +53,8 @@ typedef struct {
 int bpe_encode(const Bpe *b, const Vocab *v, const char *word, size_t n, MergeSpace *space, Ids *out, Error *e);
 
 /* score_encode - the ids of a whole text (valid UTF-8, spaces already spelled as the vocabulary spells them).
- * User-defined pieces are found first, longest first, and stay whole. A character without a token becomes
+ * The pieces of `whole` are found first, longest first, and stay whole. A character without a token becomes
  * <0xNN> tokens, or `unk` (-1: nothing) where those are missing.
  * Source: google/sentencepiece, src/bpe_model.cc. */
-int score_encode(const Vocab *v, int unk, const char *text, size_t n, MergeSpace *space, Ids *out, Error *e);
+int score_encode(const Vocab *v, const AddedSet *whole, int unk, const char *text, size_t n, MergeSpace *space,
+                 Ids *out, Error *e);

@@ -2,6 +2,7 @@
 #pragma once
 #include "io/file.h"
 #include "io/gguf.h"
+#include "io/json.h"
 #include "tokenizer/added.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/normalize.h"
@@ -11,6 +12,8 @@
 
 typedef enum { MODEL_RANK, MODEL_SCORE, MODEL_SENTENCEPIECE } ModelKind;
 typedef enum { PREFIX_NEVER, PREFIX_FIRST, PREFIX_ALWAYS } PrefixScheme;
+
+enum { MAX_AROUND = 8 };
 
 struct Tokenizer {
     ModelKind model;
@@ -24,6 +27,7 @@ struct Tokenizer {
     AddedSet normalized;     /* found after normalizing */
     char **normalized_texts; /* [n_normalized_texts] owned */
     int n_normalized_texts;
+    AddedSet whole;       /* MODEL_SCORE: pieces that are found after respelling */
     bool control_is_text; /* encode finds special tokens only with TOKENIZE_CONTROL */
 
     Normalizer normalizer;       /* MODEL_RANK: for each stretch between added tokens */
@@ -35,17 +39,21 @@ struct Tokenizer {
     Bpe bpe;             /* MODEL_RANK */
     SpModel *sp;         /* MODEL_SENTENCEPIECE */
 
-    int unk, bos; /* -1: none */
-    bool adds_bos;
+    int unk, bos;                     /* -1: none */
+    int before[MAX_AROUND], n_before; /* ids that TOKENIZE_BOS puts before the text */
+    int after[MAX_AROUND], n_after;   /* and behind it */
     int eos[16], n_eos;
     bool strips_space; /* decoding drops the space that the prefix put at the start */
     char *chat_template;
+    char note[200]; /* for tokenizer_note */
 };
 
 /* Each fills a zeroed Tokenizer (unk, bos = -1) from a file; -1 on failure, then the caller closes it. */
 int read_llama2c(struct Tokenizer *t, const File *file, Error *e);
 int read_gguf_vocab(struct Tokenizer *t, const Gguf *g, Error *e);
 int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e);
+/* read_tokenizer_root - the vocabulary and every step that a tokenizer.json says. */
+int read_tokenizer_root(struct Tokenizer *t, const cJSON *root, const char *file, Error *e);
 /* read_gpt2_files - vocab.json and merges.txt of a directory, as GPT-2's own release has them. */
 int read_gpt2_files(struct Tokenizer *t, const char *dir, Error *e);
 int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e);
@@ -54,5 +62,10 @@ int sp_check(const File *file, Error *e);
 
 /* add_eos - notes an end token once; -1 is ignored. */
 void add_eos(struct Tokenizer *t, int id);
+/* add_special_pieces - control and unknown pieces, with user_too also user-defined ones, can be asked for by their
+ * text. One that is no UTF-8 would cut a text inside of a character and is refused. */
+int add_special_pieces(struct Tokenizer *t, bool user_too, const char *file, Error *e);
+/* add_whole_pieces - user-defined pieces that hold `part` ("": all) stay whole in a respelled text. */
+int add_whole_pieces(struct Tokenizer *t, const char *part, const char *file, Error *e);
 /* add_known_eos - the end tokens of known families, where the vocabulary has them as control tokens. */
 void add_known_eos(struct Tokenizer *t);

@@ -15,28 +15,7 @@ struct Pretokenizer {
     int n;
 };
 
-#define GPT2 "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define QWEN2                                                                                                          \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"                \
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define LLAMA3                                                                                                         \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"           \
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-const char GPT2_PATTERN[] = GPT2;
-
-/* Source: the tokenizer.json of a model of each family. */
-static const struct {
-    const char *name;
-    const char *patterns[3];
-    bool ignore_merges, nfc;
-} NAMED[] = {
-    {"default", {GPT2}, false, false}, {"gpt-2", {GPT2}, false, false},
-    {"gpt2", {GPT2}, false, false},    {"smollm", {"\\p{N}", GPT2}, false, false},
-    {"qwen2", {QWEN2}, false, true},   {"llama-bpe", {LLAMA3}, true, false},
-    {"llama3", {LLAMA3}, true, false}, {"llama-v3", {LLAMA3}, true, false},
-};
-
+const char GPT2_PATTERN[] = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 Pretokenizer *pretokenizer_new(void) { return calloc(1, sizeof(Pretokenizer)); }
 
 void pretokenizer_free(Pretokenizer *p) {
@@ -56,20 +35,6 @@ int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, Split split
     p->splits[p->n] = split;
     p->expressions[p->n++] = r;
     return 0;
-}
-
-int pretokenizer_add_named(Pretokenizer *p, const char *name, size_t n, bool *ignore_merges, bool *nfc,
-                           const char *file, Error *e) {
-    for (size_t i = 0; i < sizeof NAMED / sizeof *NAMED; i++) {
-        if (strlen(NAMED[i].name) != n || memcmp(NAMED[i].name, name, n) != 0) continue;
-        *ignore_merges = NAMED[i].ignore_merges;
-        *nfc = NAMED[i].nfc;
-        for (int k = 0; k < 3 && NAMED[i].patterns[k]; k++)
-            if (pretokenizer_add(p, NAMED[i].patterns[k], strlen(NAMED[i].patterns[k]), (Split){0}, file, e)) return -1;
-        return 0;
-    }
-    return fail(e, "%s: tokenizer.ggml.pre: expected gpt-2, smollm, llama-bpe or qwen2, found \"%.*s\"", file,
-                n > 60 ? 60 : (int)n, name);
 }
 
 typedef struct {

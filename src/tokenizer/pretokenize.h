@@ -35,11 +35,6 @@ typedef struct {
  */
 int pretokenizer_add(Pretokenizer *p, const char *pattern, size_t n, Split split, const char *file, Error *e);
 
-/* pretokenizer_add_named - the expressions behind GGUF's tokenizer.ggml.pre; refuses a name it does not know.
- * *ignore_merges: what that model does besides; *nfc: it composes the text first. */
-int pretokenizer_add_named(Pretokenizer *p, const char *name, size_t n, bool *ignore_merges, bool *nfc,
-                           const char *file, Error *e);
-
 /* GPT2_PATTERN - what Hugging Face's ByteLevel uses. */
 extern const char GPT2_PATTERN[];
 

@@ -1,10 +1,8 @@
-/* Hugging Face's tokenizer.json (BPE models), tokenizer_config.json beside it, and GPT-2's vocab.json with
- * merges.txt. What would change the ids and is not known here is refused by its name. */
+/* Hugging Face's tokenizer.json (BPE models). What would change the ids and is not known here is refused by its name.
+ */
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "io/json.h"
 #include "io/text.h"
@@ -302,64 +300,18 @@ static int post_processor_step(struct Tokenizer *t, const cJSON *step, const cha
         const char *name = get_text(special, "id");
         const cJSON *ids = name ? get(get(get(step, "special_tokens"), name), "ids") : NULL;
         int id = cJSON_GetArraySize(ids) == 1 && cJSON_IsNumber(ids->child) ? ids->child->valueint : -1;
-        if (text_seen || t->adds_bos || id < 0 || id >= t->vocab.n)
+        if (text_seen || t->n_before || id < 0 || id >= t->vocab.n)
             return fail(e, "%s: post_processor: expected one token of the vocabulary before the text, found \"%.60s\"",
                         file, name ? name : "something else");
         t->bos = id;
-        t->adds_bos = true;
+        t->before[t->n_before++] = id;
     }
     return 0;
 }
 
-/* ---- the files beside tokenizer.json ---- */
-
-/* A token is given as a text or as {"content": text}. */
-static int token_id(const struct Tokenizer *t, const cJSON *config, const char *key) {
-    const cJSON *item = get(config, key);
-    const char *text = cJSON_IsString(item) ? item->valuestring : get_text(item, "content");
-    return text ? table_get(&t->vocab.ids, text, strlen(text)) : -1;
-}
-
-static const char *pick_template(const cJSON *config) {
-    const cJSON *found = get(config, "chat_template"), *item;
-    if (cJSON_IsString(found)) return found->valuestring;
-    cJSON_ArrayForEach(item, found) {
-        const char *name = get_text(item, "name");
-        if (name && strcmp(name, "default") == 0) return get_text(item, "template");
-    }
-    return NULL;
-}
-
-static int join(char path[4096], const char *dir, const char *name, Error *e) {
-    if (snprintf(path, 4096, "%s/%s", dir, name) < 4096) return 0;
-    return fail(e, "%.100s: path: expected a shorter one, found %zu bytes", dir, strlen(dir));
-}
-
-static int read_config(struct Tokenizer *t, const char *dir, Error *e) {
-    char path[4096];
-    if (join(path, dir, "chat_template.jinja", e)) return -1;
-    size_t size;
-    if (access(path, F_OK) == 0 && file_read(&t->chat_template, &size, path, e)) return -1;
-    if (join(path, dir, "tokenizer_config.json", e)) return -1;
-    if (access(path, F_OK) != 0) return 0;
-    cJSON *config = json_read(path, e);
-    if (!config) return -1;
-    const char *class = get_text(config, "tokenizer_class"), *template = pick_template(config);
-    int bos = token_id(t, config, "bos_token"), status = 0;
-    if (bos >= 0 && !t->adds_bos) t->bos = bos;
-    add_eos(t, token_id(t, config, "eos_token"));
-    /* transformers' Llama classes set the template by this key, the others leave it alone. */
-    if (class && strncmp(class, "LlamaTokenizer", 14) == 0 && t->bos >= 0)
-        status = json_bool(&t->adds_bos, config, "add_bos_token", path, e);
-    if (!status && template && !t->chat_template && !(t->chat_template = strdup(template)))
-        status = fail(e, "%s: memory: expected some, found none", path);
-    cJSON_Delete(config);
-    return status;
-}
-
 /* ---- the whole file ---- */
 
-static int read_root(struct Tokenizer *t, const cJSON *root, const char *file, Error *e) {
+int read_tokenizer_root(struct Tokenizer *t, const cJSON *root, const char *file, Error *e) {
     const cJSON *model = get(root, "model"), *added = get(root, "added_tokens");
     const char *type = get_text(model, "type"), *unk = get_text(model, "unk_token");
     if (!cJSON_IsObject(model)) return fail(e, "%s: model: expected an object, found none", file);
@@ -395,72 +347,4 @@ static int read_root(struct Tokenizer *t, const cJSON *root, const char *file, E
     t->model = MODEL_RANK;
     t->kind = t->bpe.byte_level ? "byte-bpe" : "bpe";
     return 0;
-}
-
-int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e) {
-    cJSON *root = json_read(path, e);
-    if (!root) return -1;
-    int status = read_root(t, root, path, e);
-    cJSON_Delete(root);
-    if (status) return -1;
-    const char *slash = strrchr(path, '/');
-    char *dir = slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
-    if (!dir) return fail(e, "%s: memory: expected some, found none", path);
-    status = read_config(t, dir, e);
-    free(dir);
-    add_known_eos(t);
-    return status;
-}
-
-/* merges.txt: a comment on the first line, then one merge a line. */
-static int read_merges_txt(struct Tokenizer *t, const char *path, Error *e) {
-    char *text;
-    size_t size, count = 0;
-    if (file_read(&text, &size, path, e)) return -1;
-    for (size_t i = 0; i < size; i++) count += text[i] == '\n';
-    int status = merges_init(&t->bpe.merges, count + 1, path, e), rank = 0;
-    char *line = text, *end = text + size;
-    for (char *stop; line < end && !status; line = stop + 1) {
-        stop = memchr(line, '\n', (size_t)(end - line));
-        if (!stop) stop = end;
-        size_t n = (size_t)(stop - line);
-        if (n && line[n - 1] == '\r') n--;
-        if (n == 0 || (line == text && n > 8 && memcmp(line, "#version", 8) == 0)) continue;
-        char *space = memchr(line, ' ', n);
-        if (!space)
-            status = fail(e, "%s: merge %d: expected two tokens and a space between, found \"%.*s\"", path, rank,
-                          n > 60 ? 60 : (int)n, line);
-        else
-            status = merges_add(&t->bpe.merges, &t->vocab, rank++, line, (size_t)(space - line), space + 1,
-                                (size_t)(line + n - space) - 1, path, e);
-    }
-    free(text);
-    return status;
-}
-
-int read_gpt2_files(struct Tokenizer *t, const char *dir, Error *e) {
-    static const char END[] = "<|endoftext|>";
-    char path[4096];
-    if (join(path, dir, "vocab.json", e)) return -1;
-    cJSON *vocab = json_read(path, e);
-    if (!vocab) return -1;
-    int status = fill_vocab(t, vocab, NULL, SPELL_BYTE_ALPHABET, false, path, e);
-    cJSON_Delete(vocab);
-    if (status || join(path, dir, "merges.txt", e) || read_merges_txt(t, path, e)) return -1;
-    t->model = MODEL_RANK;
-    t->kind = "byte-bpe";
-    t->bpe.byte_level = true;
-    if (!(t->words = pretokenizer_new())) return fail(e, "%s: memory: expected some, found none", dir);
-    if (pretokenizer_add(t->words, GPT2_PATTERN, strlen(GPT2_PATTERN), (Split){0}, path, e)) return -1;
-    t->bos = table_get(&t->vocab.ids, END, strlen(END));
-    if (t->bos >= 0) { /* GPT-2 begins and ends texts with the same token */
-        Piece *p = &t->vocab.pieces[t->bos];
-        p->kind = PIECE_CONTROL;
-        p->n_decoded = 0;
-        add_eos(t, t->bos);
-        if (added_push(&t->raw, (Added){.text = p->text, .n = p->n, .id = t->bos, .special = true}, e) ||
-            added_finish(&t->raw, path, e))
-            return -1;
-    }
-    return read_config(t, dir, e);
 }

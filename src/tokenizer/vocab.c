@@ -112,10 +112,6 @@ int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e) {
         Piece *p = &v->pieces[id];
         if (p->kind == PIECE_NONE) continue;
         if (p->n > v->max_bytes) v->max_bytes = p->n;
-        if (p->kind == PIECE_USER && p->n) {
-            v->user_first[(unsigned char)p->text[0]] = true;
-            if (p->n > v->max_user_bytes) v->max_user_bytes = p->n;
-        }
         if (p->kind == PIECE_BYTE) {
             int b = byte_of_piece(p);
             if (b < 0)

@@ -25,6 +25,7 @@ typedef struct {
     const char *decoded; /* the raw bytes of the token */
     float score;         /* score BPE only: the highest merges first */
     uint8_t kind;        /* PieceKind */
+    bool marked;         /* user-defined, but looks like a special token: no text merges into it */
 } Piece;
 
 typedef enum {
@@ -36,12 +37,10 @@ typedef enum {
 typedef struct {
     Piece *pieces; /* [n] */
     int n;
-    Table ids;             /* text -> id of every piece that has one; of equal texts the first */
-    int byte_id[256];      /* SPELL_BYTE_ALPHABET: the token of a byte; else that of <0xNN>; -1: none */
-    size_t max_bytes;      /* of the longest text */
-    size_t max_user_bytes; /* of the longest user-defined piece */
-    bool user_first[256];  /* bytes that one begins with */
-    char *decoded;         /* the storage behind Piece.decoded */
+    Table ids;        /* text -> id of every piece that has one; of equal texts the first */
+    int byte_id[256]; /* SPELL_BYTE_ALPHABET: the token of a byte; else that of <0xNN>; -1: none */
+    size_t max_bytes; /* of the longest text */
+    char *decoded;    /* the storage behind Piece.decoded */
 } Vocab;
 
 /* vocab_init - n pieces of PIECE_NONE; the reader fills pieces[].{text, n, score, kind}. */
