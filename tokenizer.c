@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/text.h"
+#include "base/text.h"
 #include "tokenizer/impl.h"
 
 static Tokenizer *tokenizer_new(const char *what, Error *e) {
@@ -76,8 +76,8 @@ static int read_file(Tokenizer *t, const char *path, Error *e) {
     if (first < n && d[first] == '{') return read_tokenizer_json(t, path, e);
     if (n >= 4 && d[0] == 0x0a && d[1] != 0) return read_sentencepiece(t, &t->file, e);
     const char *what = file_diagnose(&t->file);
-    return fail(e, "%s: format: expected a tokenizer (.model, tokenizer.bin, tokenizer.json, .gguf), found %s", path,
-                what ? what : "something else");
+    return fail(e, "%s: format: expected a tokenizer (.model, tokenizer.bin, tokenizer.json, .gguf), found %.120s",
+                path, what ? what : "something else");
 }
 
 Tokenizer *tokenizer_open(const char *path, Error *e) {

@@ -65,7 +65,7 @@ static int sniff_and_open(Checkpoint *ck, Error *e) {
         return hf_open(ck, e);
     }
     const char *is = file_diagnose(f);
-    if (is) return fail(e, "%s: format: expected llama2.c .bin, GGUF or safetensors, found %s", ck->path, is);
+    if (is) return fail(e, "%s: format: expected llama2.c .bin, GGUF or safetensors, found %.120s", ck->path, is);
     if (strstr(ck->path, ".gguf")) {
         ck->format = FORMAT_GGUF;
         return gguf_model_open(ck, e);

@@ -86,6 +86,7 @@ static const Flag flags[] = {
     {0, "break", MISTAKE, 0, 0, 0, NULL, "NAME  make a known mistake, to see what it does; see below"},
     {0, "check", FLAG, AT(check), 0, 0, NULL, "      stop at the first NaN or infinity and name where it arose"},
     {0, "no-echo", FLAG, AT(no_echo), 0, 0, NULL, "      do not print the prompt"},
+    {0, "raw", FLAG, AT(raw), 0, 0, NULL, "      to a terminal too: text with its control characters as they are"},
     {0, "quiet", FLAG, AT(quiet), 0, 0, NULL, "      no statistics, no warnings"},
     {0, "color", FLAG, AT(color), 0, 0, NULL, "      the prompt in another colour than the new text"},
     {0, "version", FLAG, AT(version), 0, 0, NULL, "      print the version"},
@@ -156,7 +157,7 @@ static int parse_choice(int *out, const char *text, const Flag *f, Error *e) {
         }
         at = bar ? bar + 1 : NULL;
     }
-    return fail(e, "--%s: expected %s, found '%.60s'", f->name, f->choices, text);
+    return fail(e, "--%s: expected %.200s, found '%s'", f->name, f->choices, text);
 }
 
 static int parse_mistake(Options *o, const char *text, Error *e) {
@@ -168,7 +169,7 @@ static int parse_mistake(Options *o, const char *text, Error *e) {
         }
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 1 ? ", " : "", mistakes[i].name);
     }
-    return fail(e, "--break: expected %s, found '%.30s'", list, text);
+    return fail(e, "--break: expected %.300s, found '%s'", list, text);
 }
 
 static int store(Options *o, const Flag *f, const char *text, Error *e) {
@@ -248,7 +249,7 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
         char list[160] = "";
         for (const Mode *m = modes; m->name; m++)
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", m == modes ? "" : ", ", m->name);
-        return fail(e, "--mode: expected %s, found '%.40s'", list, o->mode);
+        return fail(e, "--mode: expected %.200s, found '%s'", list, o->mode);
     }
     if (o->csv && strcmp(o->mode, "bench") != 0) return fail(e, "--csv: expected -m bench, found -m %s", o->mode);
     if (o->decode && (strcmp(o->mode, "perplexity") != 0 || strcmp(o->protocol, "hf") != 0))

@@ -32,7 +32,7 @@ typedef struct {
     int rope_pairing;               /* RopePairing, -1: not given */
     int rope_original_ctx;          /* 0: not given */
     /* modes */
-    bool json, csv, all, no_echo, quiet, color, check, deterministic, no_special, no_bos;
+    bool json, csv, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
     const char *protocol; /* hf, llamacpp */
     int stride;           /* perplexity hf: 0: half the window */
     int bench_prefill, bench_depth, bench_runs;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void stream_init(Stream *s, FILE *out, const char *const *stop, int n_stop) {
     *s = (Stream){.out = out, .stop = stop, .n_stop = n_stop};
 }
@@ -47,7 +49,7 @@ static size_t character_begun(const char *bytes, size_t n) {
 
 static int put(Stream *s, size_t n, Error *e) {
     if (n == 0) return 0;
-    if (fwrite(s->held, 1, n, s->out) != n || fflush(s->out) != 0)
+    if (!text_print(s->out, s->held, n, s->raw) || fflush(s->out) != 0)
         return fail(e, "standard output: expected to write %zu bytes, found an error", n);
     if (s->copy && fwrite(s->held, 1, n, s->copy) != n)
         return fail(e, "output: memory: expected %zu bytes more, found less", n);

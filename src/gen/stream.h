@@ -12,6 +12,7 @@ typedef struct {
     int n_stop;
     char *held; /* [n_held] bytes that cannot be written yet */
     size_t n_held, room;
+    bool raw;     /* for text_print: a terminal gets the bytes as they are */
     bool stopped; /* a stop text came: what was before it is written, the rest is dropped */
 } Stream;
 

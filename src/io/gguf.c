@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/text.h"
+#include "base/text.h"
 
 enum { MAX_ARRAY_DEPTH = 8, MAX_NAME = 64 };
 
@@ -254,7 +254,7 @@ int gguf_open(Gguf *g, const File *file, Error *e) {
     if (!magic) goto failed;
     if (memcmp(magic, "GGUF", 4) != 0) {
         const char *is = file_diagnose(file);
-        fail(e, "%s: magic: expected GGUF, found %s", file->path, is ? is : "something else");
+        fail(e, "%s: magic: expected GGUF, found %.120s", file->path, is ? is : "something else");
         goto failed;
     }
     g->version = take_u32(&c, "version");

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "io/file.h"
-#include "io/text.h"
+#include "base/text.h"
 
 static int compare_keys(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

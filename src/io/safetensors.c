@@ -93,7 +93,7 @@ int safetensors_open(SafeTensors *st, const File *file, Error *e) {
     memcpy(&header, file->data, sizeof header);
     if (header > file->size - sizeof header || header > MAX_HEADER || header < 2) {
         const char *is = file_diagnose(file);
-        if (is) return fail(e, "%s: format: expected safetensors, found %s", path, is);
+        if (is) return fail(e, "%s: format: expected safetensors, found %.120s", path, is);
         return fail(e, "%s: header length: expected 2 to %zu, found %llu", path, file->size - sizeof header,
                     (unsigned long long)header);
     }

@@ -39,9 +39,9 @@ static int choose_template(const ChatTemplate **t, char **system, const Options 
     if (jinja_shape(&shape, jinja ? jinja : "", e)) return -1;
     *t = o->chat_template ? chat_template_find(o->chat_template) : chat_template_detect(shape);
     if (!*t && o->chat_template)
-        fail(e, "--chat-template: expected one of %s, found '%.40s'", chat_template_names(names), o->chat_template);
+        fail(e, "--chat-template: expected one of %.200s, found '%s'", chat_template_names(names), o->chat_template);
     else if (!*t)
-        fail(e, "%s: chat template: expected one of %s, found %s (see --chat-template)", o->checkpoint,
+        fail(e, "%s: chat template: expected one of %.200s, found %s (see --chat-template)", o->checkpoint,
              chat_template_names(names), chat_template_other(shape));
     else if (!o->system) status = chat_default_system(system, *t, shape, e);
     else status = (*system = strdup(o->system)) ? 0 : fail(e, "chat: memory: expected some, found none");
@@ -84,6 +84,7 @@ static int answer(Generator *g, const ChatTemplate *t, const ChatWords *words, H
     int *ids = NULL, n = 0, status = -1;
     if (chat_render(&rendered, t, words, h->list, h->n, e)) return -1;
     stream_init(&stream, out, o->stop, o->n_stop);
+    stream.raw = o->raw;
     stream.copy = open_memstream(&reply, &n_reply);
     if (!stream.copy) {
         fail(e, "chat: memory: expected some, found none");

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "gen/generate.h"
 #include "modes/modes.h"
 
@@ -7,12 +8,12 @@
 static void echo_prompt(const Options *o, const Session *s, const int *ids, int n, FILE *out, const char *text,
                         size_t size) {
     if (o->color) fputs("\033[36m", out);
-    if (text) fwrite(text, 1, size, out);
+    if (text) text_print(out, text, size, o->raw);
     for (int i = 0; !text && i < n; i++) {
         const char *bytes;
         char buffer[8];
         size_t length = tokenizer_decode(s->tokenizer, i ? ids[i - 1] : -1, ids[i], &bytes, buffer);
-        fwrite(bytes, 1, length, out);
+        text_print(out, bytes, length, o->raw);
     }
     if (o->color) fputs("\033[0m", out);
     fflush(out);
@@ -32,6 +33,7 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     /* Only now is anything printed: what failed up to here leaves standard output empty. */
     if (!o->no_echo) echo_prompt(o, &s, ids, n, out, text, size);
     stream_init(&stream, out, o->stop, o->n_stop);
+    stream.raw = o->raw;
     if (generator_text(&g, &stream, e)) goto done;
     if (fputc('\n', out) == EOF || fflush(out)) {
         fail(e, "standard output: expected to write the text, found an error");

@@ -3,28 +3,7 @@
 
 #include "modes/modes.h"
 #include "gen/session.h"
-#include "io/text.h"
-
-/* A JSON string of bytes; what is not UTF-8 is shown as U+FFFD, as JSON has no bytes. */
-static void print_string(FILE *out, const char *s, size_t n) {
-    fputc('"', out);
-    for (size_t i = 0; i < n;) {
-        size_t length = utf8_length(s + i, n - i);
-        unsigned char c = (unsigned char)s[i];
-        if (length == 0) {
-            fputs("\\ufffd", out);
-            length = 1;
-        } else if (c == '"' || c == '\\') {
-            fprintf(out, "\\%c", c);
-        } else if (c < ' ' || c == 127) {
-            fprintf(out, "\\u%04x", c);
-        } else {
-            fwrite(s + i, 1, length, out);
-        }
-        i += length;
-    }
-    fputc('"', out);
-}
+#include "base/text.h"
 
 static bool has_suffix(const char *s, const char *end) {
     size_t n = strlen(s), m = strlen(end);
@@ -72,7 +51,7 @@ int mode_tokenize(const Options *o, FILE *out, Error *e) {
             const char *bytes;
             char buffer[8];
             size_t length = tokenizer_decode(t, last, o->tokens[i], &bytes, buffer);
-            fwrite(bytes, 1, length, out);
+            text_print(out, bytes, length, o->raw);
         }
         fputc('\n', out);
         code = 0;
@@ -89,7 +68,7 @@ int mode_tokenize(const Options *o, FILE *out, Error *e) {
             size_t length;
             const char *piece = tokenizer_piece(t, ids[i], &length);
             if (i) fputs(", ", out);
-            print_string(out, piece, length);
+            text_print_json(out, piece, length);
         }
         fputs("]}", out);
     }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/text.h"
+#include "base/text.h"
 
 int merges_init(Merges *m, size_t n, const char *file, Error *e) {
     size_t n_slots = 8;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/text.h"
+#include "base/text.h"
 #include "tokenizer/end_tokens.h"
 #include "tokenizer/impl.h"
 #include "tokenizer/pre.h"

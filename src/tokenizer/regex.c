@@ -136,7 +136,8 @@ Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, 
     }
     OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
     onig_error_code_to_str(why, status, &info);
-    fail(e, "%s: expected a regular expression, found \"%.*s\" (%s)", what, n > 60 ? 60 : (int)n, pattern, (char *)why);
+    fail(e, "%s: expected a regular expression, found \"%.*s\" (%.120s)", what, n > 60 ? 60 : (int)n, pattern,
+         (char *)why);
     return NULL;
 }
 

@@ -9,6 +9,11 @@
 #include <string>
 #include <vector>
 
+namespace sentencepiece::logging {
+void SetMinLogLevel(int level); /* exported by the library, declared in a header that is not installed */
+}
+enum { LOG_FATAL_ONLY = 3 };
+
 struct SpModel {
     sentencepiece::SentencePieceProcessor processor;
 };
@@ -55,6 +60,8 @@ static void set_why_caught(char why[SP_WHY]) {
 
 extern "C" SpModel *sp_open(const void *data, size_t size, char why[SP_WHY]) {
     try {
+        /* The library prints texts of the model (those of its self-test) as they are, also where it succeeds. */
+        sentencepiece::logging::SetMinLogLevel(LOG_FATAL_ONLY);
         Reserve reserve(16 * size + (1 << 20));
         auto m = std::make_unique<SpModel>();
         auto status = m->processor.LoadFromSerializedProto(absl::string_view(static_cast<const char *>(data), size));

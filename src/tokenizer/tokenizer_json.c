@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "io/json.h"
-#include "io/text.h"
+#include "base/text.h"
 #include "tokenizer/impl.h"
 
 static const char METASPACE[] = "\xe2\x96\x81"; /* ▁ */
@@ -28,7 +28,7 @@ static bool is_type(const cJSON *object, const char *type) {
 
 static int unknown_part(const char *part, const cJSON *object, const char *known, const char *file, Error *e) {
     const char *type = get_text(object, "type");
-    return fail(e, "%s: %s: expected %s, found %.60s", file, part, known, type ? type : "none");
+    return fail(e, "%s: %s: expected %.200s, found %s", file, part, known, type ? type : "none");
 }
 
 /* One step, or the steps of a Sequence (in `list`), through `each`. An absent part has no steps. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/text.h"
+#include "base/text.h"
 
 static const char METASPACE[] = "\xe2\x96\x81"; /* ▁, U+2581 */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/text.h"
+#include "base/text.h"
 #include "tokenizer/impl.h"
 
 static const char METASPACE[] = "\xe2\x96\x81"; /* ▁ */
@@ -146,7 +146,7 @@ int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e) {
     char why[SP_WHY] = "";
     if (sp_check(file, e)) return -1;
     t->sp = sp_open(file->data, file->size, why);
-    if (!t->sp) return fail(e, "%s: model: expected a sentencepiece model, found an error (%s)", file->path, why);
+    if (!t->sp) return fail(e, "%s: model: expected a sentencepiece model, found an error (%.120s)", file->path, why);
     int n = sp_size(t->sp);
     if (vocab_init(&t->vocab, n, file->path, e)) return -1;
     for (int id = 0; id < n; id++) {

@@ -76,7 +76,7 @@ static void trip(void *arg, const char *name, int layer, const float *x, int row
         if (layer >= 0) snprintf(where, sizeof where, "layer %d, ", layer);
         if (!bad_operand(operand, t->model, name, layer))
             snprintf(operand, sizeof operand, "every operand was finite: the result overflowed");
-        fail(&t->found, "%.80s: %s%s, row %d (position %d), value %d: expected a finite number, found %g; %s", t->path,
+        fail(&t->found, "%s: %s%s, row %d (position %d), value %d: expected a finite number, found %g; %.100s", t->path,
              where, name, r, pos + r, i, (double)row[i], operand);
         return;
     }
@@ -88,4 +88,4 @@ void tripwire_set(Tripwire *t, State *s, const Model *m, const char *path) {
     s->tap_arg = t;
 }
 
-int tripwire_check(const Tripwire *t, Error *e) { return t->found.text[0] ? fail(e, "%s", t->found.text) : 0; }
+int tripwire_check(const Tripwire *t, Error *e) { return t->found.text[0] ? fail_again(e, &t->found) : 0; }

@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""test_hostile.py - nothing of a file speaks to the terminal: every place where a message, a mode's output or generated
+text can carry a stranger's words is given each name of a bank of hostile ones. RUN is the program."""
+import json, os, pathlib, pty, re, shutil, struct, subprocess, sys, tempfile, unicodedata
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+os.chdir(ROOT)
+RUN = os.environ.get("RUN", "./run")
+FIX = ROOT / "tests/fixtures"
+
+BANK = {  # bytes, as a file may hold them
+    "escape": b"\x1b]0;owned\x07\x1b[2J\x1b[31m",
+    "newline": b"x\nrun: all is well\n",
+    "return": b"x\rrun: all is well",
+    "nul and del": b"a\x00b\x7fc\x08",
+    "C1": "\x9b31m\x9d0;owned\x9c\x85".encode(),
+    "C1 bytes": b"\x9b31m\x9d0;owned\x9c",
+    "not UTF-8": b"\xff\xfe\xc0\x80\xed\xa0\x80\xf5",
+    "directions": "a\u202eb\u2066c\u2069d\u200e\u061c".encode(),
+    "separators": "a\u2028b\u2029c".encode(),
+    "invisible": "a\u200bb\ufeffc\u00add\U000e0041\u2060".encode(),
+    "long": b"n" * 4000,
+    "long and wide": ("\u732b" * 1300).encode(),
+    "format": b"%s%n%d%99999s",
+    "quotes": b'"}]\\" , "x": "',
+}
+failed = 0
+
+
+def report(name, why=None):
+    global failed
+    failed += why is not None
+    print(f"ok {name}" if why is None else f"not ok {name}: {why}", flush=True)
+
+
+def speaks(data, lines=True):
+    """What in the bytes is no printable text, or None."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as e:
+        return f"bytes that are not UTF-8: {data[max(0, e.start - 20):e.start + 20]!r}"
+    for c in text:
+        if c in "\n\t" and lines:
+            continue
+        if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+            at = text.index(c)
+            return f"U+{ord(c):04X} in {text[max(0, at - 30):at + 30]!r}"
+    return None
+
+
+def run(*args, stdin=b""):
+    return subprocess.run([RUN, *args], input=stdin, capture_output=True, timeout=60)
+
+
+def on_terminal(*args):
+    """The same with standard output on a terminal; -> the bytes that it got."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen([RUN, *args], stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE)
+    os.close(slave)
+    got = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        got += part
+    os.close(master)
+    process.communicate(timeout=60)
+    return got.replace(b"\r\n", b"\n")
+
+
+def refused(name, *args):
+    """Fails with one line, ours, of printable text and bounded length, that holds its cause."""
+    r = run(*args)
+    err = r.stderr
+    if r.returncode not in (1, 2):
+        return f"{name}: exit {r.returncode}, expected a refusal"
+    if r.stdout:
+        return f"{name}: {len(r.stdout)} bytes on standard output"
+    if err.count(b"\n") != 1 or not err.startswith(b"run: "):
+        return f"{name}: expected one line of ours, found {err[:200]!r}"
+    if len(err.decode(errors="replace")) > 700:
+        return f"{name}: a line of {len(err)} bytes"
+    if b": expected " not in err:
+        return f"{name}: no cause in {err[:300]!r}"
+    why = speaks(err)
+    return why and f"{name}: {why}"
+
+
+def printable(name, *args, code=None):
+    """Whatever comes, it is printable."""
+    r = run(*args)
+    if r.returncode not in ((0, 1, 2) if code is None else (code,)):
+        return f"{name}: exit {r.returncode}: {r.stderr[-200:]!r}"
+    why = speaks(r.stdout) or speaks(r.stderr)
+    return why and f"{name}: {why}"
+
+
+# ---- Files with names of one's choosing --------------------------------------------------------------------------------
+
+def s(x):
+    return struct.pack("<Q", len(x)) + x
+
+
+def kv_string(key, value):
+    return s(key) + struct.pack("<I", 8) + s(value)
+
+
+def gguf(keys, tensors=()):
+    """A GGUF of (key bytes) records and (name, dims) f32 tensors of zeros."""
+    out, at = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys), 0
+    for name, dims in tensors:
+        out += s(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", 0, at)
+        size = 4
+        for d in dims:
+            size *= d
+        at += (size + 31) // 32 * 32
+    return out + bytes(-len(out) % 32) + bytes(at)
+
+
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+
+
+def gguf_records(data):
+    """-> (key, record bytes) of each, and where the tensor infos begin."""
+    n_keys, at, records = struct.unpack_from("<Q", data, 16)[0], 24, []
+
+    def string(at):
+        return at + 8 + struct.unpack_from("<Q", data, at)[0]
+
+    def value(at, kind):
+        if kind == 8:
+            return string(at)
+        if kind == 9:
+            kind, n = struct.unpack_from("<IQ", data, at)
+            at += 12
+            for _ in range(n):
+                at = value(at, kind)
+            return at
+        return at + SIZES[kind]
+
+    for _ in range(n_keys):
+        begin, after = at, string(at)
+        key = data[begin + 8:after]
+        at = value(after + 4, struct.unpack_from("<I", data, after)[0])
+        records.append((key, data[begin:at]))
+    return records, at
+
+
+def gguf_with_tokens(data, replace):
+    """The same model, tokens {id: bytes} replaced."""
+    records, infos = gguf_records(data)
+    out = b""
+    for key, record in records:
+        if key == b"tokenizer.ggml.tokens":
+            n, at, items = struct.unpack_from("<Q", record, len(key) + 16)[0], len(key) + 24, []
+            for _ in range(n):
+                length = struct.unpack_from("<Q", record, at)[0]
+                items.append(record[at + 8:at + 8 + length])
+                at += 8 + length
+            for i, text in replace.items():
+                items[i] = text
+            record = record[:len(key) + 24] + b"".join(s(x) for x in items)
+        out += record
+    names = data[infos:]
+    # the infos end where the padding before the data begins: found by reading them
+    n_tensors, at = struct.unpack_from("<Q", data, 8)[0], 0
+    for _ in range(n_tensors):
+        at += 8 + struct.unpack_from("<Q", names, at)[0]
+        at += 4 + 8 * struct.unpack_from("<I", names, at)[0] + 12
+    weights = infos + at + -(infos + at) % 32
+    out = data[:24] + out + names[:at]
+    return out + bytes(-len(out) % 32) + data[weights:]
+
+
+def safetensors(entries, raw_header=None):
+    header = raw_header if raw_header is not None else json.dumps(entries).encode()
+    return struct.pack("<Q", len(header)) + header
+
+
+def json_string(b):
+    """The bytes as a JSON string: escapes where they are UTF-8, else raw."""
+    try:
+        return json.dumps(b.decode()).encode()
+    except UnicodeDecodeError:
+        return b'"' + b.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+def raw_json(key, value):
+    return b"{" + json_string(key) + b": " + value + b"}"
+
+
+def hf_dir(tmp, name, change):
+    d = tmp / name
+    shutil.rmtree(d, ignore_errors=True)
+    shutil.copytree(FIX / "base_hf", d)
+    (d / "config.json").write_bytes(change((d / "config.json").read_bytes()))
+    return str(d)
+
+
+def add_key(text, key, value):
+    return text.rstrip()[:-1].rstrip() + b", " + json_string(key) + b": " + value + b"}"
+
+
+def check_name(tmp, label, x):
+    """-> the first complaint about one name of the bank, or None."""
+    p = str(tmp / "m.gguf")
+    base = (FIX / "base.gguf").read_bytes()
+    records, infos = gguf_records(base)
+
+    def write(data, path=p):
+        pathlib.Path(os.fsdecode(path)).write_bytes(data)
+        return path
+
+    checks = []
+    # GGUF: architecture, keys, values, tensor names
+    write(gguf([kv_string(b"general.architecture", x)]))
+    checks += [refused("architecture", p), refused("architecture, info", p, "-m", "info"),
+               refused("architecture, tokenize", p, "-m", "tokenize", "-i", "a")]
+    write(gguf([kv_string(b"general.architecture", b"llama"), kv_string(x, b"1"), kv_string(x, b"1")]))
+    checks.append(refused("key", p, "-m", "info"))
+    write(base[:16] + struct.pack("<Q", len(records) + 1) + b"".join(r for _, r in records) +
+          kv_string(b"llama." + x, b"1") + base[infos:])
+    checks.append(printable("key of the architecture", p, "-m", "info"))
+    write(gguf([kv_string(b"general.architecture", b"llama")], [(x, (2,)), (x, (2,))]))
+    checks.append(refused("tensor", p, "-m", "info"))
+    write(gguf([kv_string(b"tokenizer.ggml.model", x)]))
+    checks.append(refused("tokenizer model", p, "-m", "tokenize", "-i", "a"))
+    write(gguf([kv_string(b"tokenizer.ggml.model", b"gpt2"), kv_string(b"tokenizer.ggml.pre", x)]))
+    checks.append(refused("pre-tokenizer", p, "-m", "tokenize", "-i", "a"))
+    # safetensors and what is beside them
+    st = str(tmp / "m.safetensors")
+    write(safetensors(None, raw_json(x, b'{"dtype": "F32", "shape": [1], "data_offsets": [0, 400]}')), st)
+    checks += [refused("safetensors tensor", st, "-m", "info"),
+               refused("reference", str(FIX / "base.gguf"), "-m", "verify", "-r", st)]
+    write(safetensors(None, raw_json(b"t", b'{"dtype": ' + json_string(x) + b', "shape": [1], "data_offsets": [0, 4]}')), st)
+    checks.append(refused("dtype", st, "-m", "info"))
+    for name, change, check in (
+            ("config key", lambda c: add_key(c, x, b"17"), refused),
+            ("rope key", lambda c: add_key(c, b"rope_scaling", b'{"rope_type": "linear", ' + raw_json(x, b"1")[1:]), printable),
+            ("rope type", lambda c: add_key(c.replace(b"rope_parameters", b"rope_was"), b"rope_scaling",
+                                            b'{"rope_type": ' + json_string(x) + b', "factor": 2}'), refused),
+            ("model type", lambda c: re.sub(rb'"model_type": "\w+"', lambda m: b'"model_type": ' + json_string(x), c), refused),
+            ("activation", lambda c: re.sub(rb'"hidden_act": "\w+"', lambda m: b'"hidden_act": ' + json_string(x), c), refused)):
+        checks.append(check(name, hf_dir(tmp, "hf", change), "-m", "info"))
+    d = hf_dir(tmp, "hf", lambda c: c)
+    index = pathlib.Path(d, "model.safetensors.index.json")
+    for key, value in ((x, b'"a.safetensors"'), (b"lm_head.weight", json_string(x)), (b"lm_head.weight", json_string(b"../" + x))):
+        index.write_bytes(b'{"weight_map": ' + raw_json(key, value) + b"}")
+        checks.append(refused("shard index", d, "-m", "info"))
+    # tokenizer.json
+    tok = json.loads((FIX / "tokenizers/bpe_gpt-2/tokenizer.json").read_bytes())
+    t = str(tmp / "tokenizer.json")
+    name = x.decode(errors="replace")
+    for part, value in {"model": {**tok["model"], "type": name}, "pre_tokenizer": {"type": name}, "normalizer": {"type": name},
+                        "decoder": {"type": name}, "post_processor": {"type": name},
+                        "added_tokens": [{"id": 1, "content": name, "special": True}, {"id": 2, "content": name}]}.items():
+        pathlib.Path(t).write_text(json.dumps({**tok, part: value}))
+        checks.append(printable(f"tokenizer {part}", t, "-m", "tokenize", "-i", "hello"))
+    pathlib.Path(t).write_text(json.dumps({**tok, "model": {**tok["model"], "merges": [name + " b", "a"]}}))
+    checks.append(printable("merges", t, "-m", "tokenize", "-i", "hello"))
+    # paths, arguments
+    if b"\0" not in x:
+        odd = os.fsencode(str(tmp)) + b"/" + x.replace(b"/", b"_")
+        checks += [refused("path", odd), refused("path, info", odd, "-m", "info"), refused("mode", p, "-m", x),
+                   refused("flag", b"--" + x), refused("value", p, "-t", x), refused("kv type", p, "--kv-type", x),
+                   refused("tokens", p, "--tokens", x), refused("second file", p, x), refused("stray", p, "-z", odd),
+                   refused("reference path", str(FIX / "base.gguf"), "-m", "verify", "-r", odd),
+                   refused("output", str(FIX / "base.gguf"), "-m", "convert", "-o", odd + b"/x/y.gguf")]
+        if len(x) < 200:
+            write(gguf([kv_string(b"general.architecture", b"none")]), odd)
+            checks.append(refused("a file of that name", odd, "-m", "info"))
+    return next((c for c in checks if c), None)
+
+
+def pieces(tmp):
+    """A vocabulary of hostile pieces: tokenize and generate, on a terminal and not."""
+    model = (ROOT / "weights/shakespeare.gguf").read_bytes()
+    path = str(tmp / "pieces.gguf")
+    words = [x for k, x in BANK.items() if not k.startswith("long")]
+    for i, x in enumerate(words):
+        words[i] = x.replace(b"\0", b"") + b"!"
+    # common tokens of the vocabulary, so that the model uses them
+    ids = list(range(300, 300 + 8 * len(words)))
+    pathlib.Path(path).write_bytes(gguf_with_tokens(model, {t: words[i % len(words)] + str(i).encode() for i, t in enumerate(ids)}))
+    listed = ",".join(map(str, ids))
+    r = run(path, "-m", "tokenize", "--tokens", listed)
+    if r.returncode:
+        report("hostile pieces", f"exit {r.returncode}: {r.stderr!r}")
+        return
+    report("pieces are raw where there is no terminal", None if b"\x1b]0;owned\x07" in r.stdout else f"{r.stdout[:100]!r}")
+    for name, args in {"tokenize": ("-m", "tokenize", "--tokens", listed),
+                       "echoed prompt": ("--tokens", listed, "-n", "1", "-t", "0"),
+                       "generated text": ("-i", "ROMEO:", "-n", "200", "-t", "1.5", "-s", "3", "-p", "1")}.items():
+        plain, raw = on_terminal(path, *args), on_terminal(path, *args, "--raw")
+        text = plain.decode(errors="replace")
+        bad = [c for c in text if unicodedata.category(c) == "Cc" and c not in "\n\t" or c in "\u202e\u2066\u2069"]
+        report(f"{name} on a terminal", f"{sorted(set(bad))!r}" if bad else None)
+        report(f"{name} with --raw", None if re.search(rb"[\x00-\x08\x0b-\x1f]", raw) else "lost its controls")
+    text = on_terminal(path, "-m", "tokenize", "--tokens", listed).decode(errors="replace")
+    report("joiners and letters stay", None if "\u200b" in text and "\ufeff" in text else "lost")
+    r = run(path, "-m", "tokenize", "--json", "-i", "ROMEO: what")
+    report("pieces as JSON", None if len(json.loads(r.stdout)["pieces"]) > 1 else "no pieces")
+
+
+def sentencepiece(tmp):
+    """The library prints a failed self-test of the model; nothing of that may come out."""
+    def field(number, data):
+        return bytes([number << 3 | 2]) + bytes([len(data)]) + data
+    sample = field(1, field(1, b"a\x1b[31m") + field(2, b"\x1b]0;owned\x07 b"))
+    path = str(tmp / "self.model")
+    pathlib.Path(path).write_bytes((FIX / "tokenizers/spm.model").read_bytes() + field(4, sample))
+    r = run(path, "-m", "tokenize", "-i", "hello")
+    lines = r.stderr.decode(errors="replace").splitlines()
+    why = speaks(r.stderr) or (None if all(line.startswith("run: ") for line in lines) and len(lines) <= 1 else f"{lines!r}")
+    report("sentencepiece's own lines", why)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as tmp:
+        tmp = pathlib.Path(tmp)
+        for label, x in BANK.items():
+            report(f"names: {label}", check_name(tmp, label, x))
+        pieces(tmp)
+        sentencepiece(tmp)
+    return failed != 0
+
+
+sys.exit(main())
