@@ -21,7 +21,7 @@ typedef struct {
     unsigned char
         *rotate;      /* [n_layers] which of q, k and v RoPE rotates: ROTATE_Q | ROTATE_K, 0 with learned positions */
     float *q, *k, *v; /* [n_batch, heads, head_dim] */
-    RowBuffer heads;  /* [n_batch, n_heads, head_dim] what attention makes of them */
+    RowBuffer heads;  /* [n_batch, n_heads, head_dim] softmax(q k^T / sqrt(d)) v */
     Tally *ready;     /* [n_kv_heads] heads of q, k and v of a KV head's group that are ready, in all layers so far */
     void *scratch;    /* [attention_scratch_bytes] */
 } AttentionState;
@@ -35,13 +35,12 @@ void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads);
 void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s);
 
 /* attend - out[n, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v: the part of it between the matrices.
- *   q      [n, n_heads, head_dim] rotated queries; row r is position p->pos + r
- *   cache  holds positions [0, pos + n) of this layer
- *   ready  [n_kv_heads] or NULL: a KV head may be read when so many pieces (`wanted`) of its group are ready
+ *   s->q      [n, n_heads, head_dim] rotated queries; row r is position p->pos + r
+ *   s->cache  holds positions [0, pos + n) of this layer
+ *   s->ready  NULL, or a KV head is read once the heads of q, k and v of its group are ready
  * One task is one KV head with up to 32 query rows (tokens x heads of the group): each key and value is loaded once for
  * all of them. Online softmax (arXiv:1805.02867): no [n, n_ctx] score matrix is kept. When a single token looks back
  * over a long cache, its tasks are cut into parts of the cache, whose results are merged after a barrier. No barrier at
  * the end. */
-void attend(const Pass *p, const Rows *out, const float *q, int n_heads, const KvCache *cache, Tally *ready,
-            unsigned wanted, void *scratch);
+void attend(const Pass *p, const Rows *out, AttentionState *s);
 size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);

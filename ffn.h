@@ -22,7 +22,7 @@ void ffn(const Pass *p, float *x, const Rows *xn, FfnKind kind, const FfnWeights
 
 /* swiglu - gate[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). Source: Shazeer, arXiv:2002.05202, equation 5.
  */
-void swiglu(float *gate, const float *up, size_t n);
+void swiglu(const Kernels *k, float *gate, const float *up, size_t n);
 
-/* gelu - x[i] = gelu_tanh(x[i]): GPT-2's activation ("gelu_new"), arXiv:1606.08415. */
-void gelu(float *x, size_t n);
+/* gelu - x[i] = gelu_tanh(x[i]): GPT-2's activation ("gelu_new"), arXiv:1606.08415, section 2. */
+void gelu(const Kernels *k, float *x, size_t n);

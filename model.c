@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-/* ---- The forward pass, run by every thread of the team ----------------------------------------- */
+/* ---- The forward pass, run by every thread of the team: each step does the calling thread's share ----- */
 
 static void embed(const Pass *p, const Model *m, State *s, const int *tokens) {
     size_t dim = (size_t)m->config.dim;
@@ -31,39 +31,50 @@ static void layer_forward(const Pass *p, const Config *c, const Layer *l, State 
     watch(p, "out", s->x, c->dim);
 }
 
+static void forward(Pass *p, const Model *m, State *s, const int *tokens) {
+    embed(p, m, s, tokens);
+    watch(p, "embed", s->x, m->config.dim);
+    for (p->layer = 0; p->layer < m->config.n_layers; p->layer++)
+        layer_forward(p, &m->config, &m->weights.layers[p->layer], s);
+}
+
+/* logits = lm_head norm(x) of one row of the last forward pass */
+static void logits(const Pass *p, const Model *m, State *s, int row) {
+    const Config *c = &m->config;
+    const Weights *w = &m->weights;
+    const float *x = s->x + (size_t)row * (size_t)c->dim;
+    Rows xn = norm_rows(p, &s->xn, x, (Norm){c->norm, c->norm_eps, w->final_norm, w->final_norm_bias});
+    watch(p, "final_norm", xn.x, c->dim);
+    matmul(p->t, s->logits, (size_t)c->vocab_size, &w->lm_head, NULL, &xn, false);
+    watch(p, "logits", s->logits, c->vocab_size);
+}
+
+/* ---- Passes: who runs, where in the text ------------------------------------------------------- */
+
 typedef struct {
     const Model *m;
     State *s;
-    const int *tokens; /* [n] */
-    int row;           /* of the last forward pass, for its logits */
+    const int *tokens; /* [n] of a forward pass; NULL: the logits of `row` */
+    int row;
     Pass pass;
 } Run;
 
-static void forward(const Thread *t, void *arg) {
+static void run_thread(const Thread *t, void *arg) {
     const Run *run = arg;
-    const Config *c = &run->m->config;
     Pass p = run->pass;
     p.t = t;
-    embed(&p, run->m, run->s, run->tokens);
-    watch(&p, "embed", run->s->x, c->dim);
-    for (p.layer = 0; p.layer < c->n_layers; p.layer++) layer_forward(&p, c, &run->m->weights.layers[p.layer], run->s);
+    if (run->tokens) forward(&p, run->m, run->s, run->tokens);
+    else logits(&p, run->m, run->s, run->row);
 }
 
-static void head(const Thread *t, void *arg) {
-    const Run *run = arg;
-    const Config *c = &run->m->config;
-    const Weights *w = &run->m->weights;
-    State *s = run->s;
-    Pass p = run->pass;
-    p.t = t;
-    const float *x = s->x + (size_t)run->row * (size_t)c->dim;
-    Rows xn = norm_rows(&p, &s->xn, x, (Norm){c->norm, c->norm_eps, w->final_norm, w->final_norm_bias});
-    watch(&p, "final_norm", xn.x, c->dim);
-    matmul(t, s->logits, (size_t)c->vocab_size, &w->lm_head, NULL, &xn, false);
+static void run_team(State *s, Run *run) {
+    if (s->tap) team_run_alone(s->team, run_thread, run);
+    else team_run(s->team, run_thread, run);
 }
 
 static Pass pass_of(const Model *m, const State *s, int n, int pos) {
-    return (Pass){.n = n,
+    return (Pass){.kernels = s->options.kernels,
+                  .n = n,
                   .pos = pos,
                   .rope_pos = pos,
                   .layer = -1,
@@ -79,7 +90,7 @@ static void run_pass(const Model *m, State *s, const int *tokens, int n_tok, int
     if (m->config.mistake == MISTAKE_DECODE_OFF_BY_ONE && n_tok == 1 && pos > 0) run.pass.rope_pos--;
     s->pos = pos;
     memset(s->attn.ready, 0, (size_t)m->config.n_kv_heads * sizeof *s->attn.ready);
-    team_run(s->team, forward, &run);
+    run_team(s, &run);
 }
 
 /* Dynamic NTK and LongRoPE turn with the length of the whole sequence; every other rule needs the
@@ -99,10 +110,7 @@ void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int p
 
 const float *model_logits(const Model *m, State *s, int row) {
     Run run = {m, s, NULL, row, pass_of(m, s, 1, s->pos + row)};
-    team_run(s->team, head, &run);
-    if (s->tap)
-        s->tap(s->tap_arg, "logits", -1, s->logits, 1, m->config.vocab_size, (size_t)m->config.vocab_size,
-               s->pos + row);
+    run_team(s, &run);
     return s->logits;
 }
 
@@ -146,6 +154,7 @@ static void state_take(State *s, const Config *c, Arena *a) {
                                          .n_ctx = o->n_ctx,
                                          .n_kv_heads = c->n_kv_heads,
                                          .head_dim = c->head_dim,
+                                         .kernels = o->kernels,
                                          .exact = o->deterministic}};
     if (c->pos == POS_ROPE)
         s->attn.rope = (RopeTable){
@@ -187,6 +196,7 @@ int state_fits(const Model *m, const StateOptions *options, const char *what, Er
 
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e) {
     *s = (State){.options = *options};
+    if (!s->options.kernels) s->options.kernels = kernels_best();
     if (arena_init(&s->arena, state_bytes(m, options), "KV cache and buffers", e)) return -1;
     state_take(s, &m->config, &s->arena);
     for (int i = 0; i < m->config.n_layers; i++) s->attn.rotate[i] = (unsigned char)rotated(&m->config, i);

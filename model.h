@@ -72,7 +72,8 @@ typedef struct {
     int n_batch; /* rows of one model_forward at most */
     int n_threads;
     KvType kv_type;
-    bool deterministic; /* same bits for every thread count and every split of the prefill */
+    bool deterministic;     /* same bits for every thread count and every split of the prefill */
+    const Kernels *kernels; /* NULL: kernels_best() */
 } StateOptions;
 
 /* State - one conversation: its KV cache, its position, its scratch memory (one arena). */

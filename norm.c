@@ -1,13 +1,8 @@
 #include "norm.h"
 
 #include <math.h>
-#include <stddef.h>
 
-void rmsnorm(float *y, const float *x, const float *weight, int dim, float eps) {
-    const Kernels *k = kernels_best();
-    double mean_square = (double)k->sum_squares(x, dim) / dim;
-    k->scale(y, x, weight, (float)(1.0 / sqrt(mean_square + (double)eps)), dim);
-}
+/* ---- Swap 1 ------------------------------------------------------------------------------------ */
 
 void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim, float eps) {
     double mean = 0, variance = 0;
@@ -16,16 +11,31 @@ void layernorm(float *y, const float *x, const float *weight, const float *bias,
     mean /= dim;
 #pragma omp simd reduction(+ : variance)
     for (int i = 0; i < dim; i++) variance += ((double)x[i] - mean) * ((double)x[i] - mean);
-    float scale = (float)(1.0 / sqrt(variance / dim + (double)eps));
+    float scale = (float)(1 / sqrt(variance / dim + (double)eps));
     for (int i = 0; i < dim; i++) {
         y[i] = (x[i] - (float)mean) * scale * weight[i];
         if (bias) y[i] += bias[i];
     }
 }
 
-void norm(float *y, const float *x, NormKind kind, const float *weight, const float *bias, int dim, float eps) {
-    if (kind == NORM_RMSNORM) rmsnorm(y, x, weight, dim, eps);
-    else layernorm(y, x, weight, bias, dim, eps);
+static float sum_squares(const Kernels *k, const float *x, int dim) {
+    if (k->sum_squares) return k->sum_squares(x, dim);
+    double sum = 0;
+    for (int i = 0; i < dim; i++) sum += (double)x[i] * (double)x[i];
+    return (float)sum;
+}
+
+void rmsnorm(const Kernels *k, float *y, const float *x, const float *weight, int dim, float eps) {
+    double mean_square = (double)sum_squares(k, x, dim) / dim;
+    float scale = (float)(1 / sqrt(mean_square + (double)eps));
+    for (int i = 0; i < dim; i++) y[i] = x[i] * scale * weight[i];
+}
+
+/* ---- All rows of a pass ------------------------------------------------------------------------ */
+
+void norm_row(const Kernels *k, float *y, const float *x, const Norm *w, int dim) {
+    if (w->kind == NORM_RMSNORM) rmsnorm(k, y, x, w->weight, dim, w->eps);
+    else layernorm(y, x, w->weight, w->bias, dim, w->eps);
 }
 
 Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w) {
@@ -34,7 +44,7 @@ Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w) {
     size_t from = 0, to = (size_t)p->n;
     if (!few) team_share(p->t, to, ACT_TILE, &from, &to);
     for (int r = (int)from; r < (int)to; r++) {
-        norm(rows_at(&y, r), x + (size_t)r * (size_t)y.dim, w.kind, w.weight, w.bias, y.dim, w.eps);
+        norm_row(p->kernels, rows_at(&y, r), x + (size_t)r * (size_t)y.dim, &w, y.dim);
         rows_quantize(&y, r, 0, y.dim);
     }
     if (!few) team_barrier(p->t);

@@ -12,15 +12,15 @@ typedef struct {
 
 /* rmsnorm - y[dim] = x / sqrt(mean(x^2) + eps) * weight. No mean is subtracted, there is no bias.
  * Source: Zhang & Sennrich, arXiv:1910.07467, equation 4; LlamaRMSNorm in transformers. */
-void rmsnorm(float *y, const float *x, const float *weight, int dim, float eps);
+void rmsnorm(const Kernels *k, float *y, const float *x, const float *weight, int dim, float eps);
 
 /* layernorm - y[dim] = (x - mean) / sqrt(variance + eps) * weight + bias (bias may be NULL).
  * Source: Ba et al., arXiv:1607.06450, equations 3 and 4; the variance is the biased one. */
 void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim, float eps);
 
-/* norm - one row, by the norm that kind says. */
-void norm(float *y, const float *x, NormKind kind, const float *weight, const float *bias, int dim, float eps);
+/* norm_row - y[dim] = x by the norm w. */
+void norm_row(const Kernels *k, float *y, const float *x, const Norm *w, int dim);
 
-/* norm_rows - the pass's rows x [n, dim], normed into out. A few rows are normed by every thread for itself, which is
- * cheaper than a barrier; many are shared out. */
+/* norm_rows - the pass's rows x [n, dim], normed into out. Every thread norms a few rows into its private buffer, which
+ * is cheaper than a barrier; many are shared out. */
 Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w);

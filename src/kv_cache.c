@@ -18,7 +18,6 @@ size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_di
 static size_t padded_ctx(const KvCache *c) { return ((size_t)c->n_ctx + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK; }
 
 void kv_cache_take(KvCache *c, Arena *a) {
-    c->kernels = kernels_best();
     c->row_bytes = kv_row_bytes(c->type, (size_t)c->head_dim);
     size_t rows;
     if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, padded_ctx(c))) a->overflow = true;

@@ -18,9 +18,9 @@ typedef struct {
     int n_layers, n_ctx, n_kv_heads, head_dim;
     size_t row_bytes; /* one token, one layer, one head, keys or values */
     unsigned char *k, *v;
-    const Kernels *kernels; /* set by kv_cache_take */
-    bool overflow;          /* a finite key or value was larger than the type holds; never taken back */
-    bool exact;             /* do not split the cache over threads: the same bits for any number of them */
+    const Kernels *kernels;
+    bool overflow; /* a finite key or value was larger than the type holds; never taken back */
+    bool exact;    /* do not split the cache over threads: the same bits for any number of them */
 } KvCache;
 
 /* kv_cache_take - lays the cache out in the arena (counting pass allowed). */

@@ -31,7 +31,7 @@ void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, co
                 x->kernels->gemv(y + (size_t)i * y_stride, w, r, r + size < to ? r + size : to, x, i, add);
     }
     for (int i = 0; i < x->n && bias; i++)
-        x->kernels->add(y + (size_t)i * y_stride + from, bias + from, (size_t)(to - from));
+        for (int r = from; r < to; r++) y[(size_t)i * y_stride + (size_t)r] += bias[r];
 }
 
 void matmul(const Thread *t, float *y, size_t y_stride, const Mat *w, const float *bias, const Rows *x, bool add) {
@@ -45,8 +45,7 @@ void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const
     team_barrier(p->t);
     if (!p->tap) return;
     watch(p, name, p->spare, (int)dim);
-    if (p->t->id == 0) a->kernels->add(x, p->spare, (size_t)p->n * dim);
-    team_barrier(p->t);
+    for (size_t i = 0; i < (size_t)p->n * dim; i++) x[i] += p->spare[i];
 }
 
 void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *a, size_t a_stride, int m,

@@ -27,10 +27,9 @@ void row_buffer_take_own(RowBuffer *b, Arena *a, int n_threads) {
 }
 
 static Rows open_at(float *x, void *int8, int dim, const Pass *p) {
-    const Kernels *k = kernels_best();
-    Rows a = {.kernels = k, .x = x, .n = p->n, .dim = dim, .exact = p->exact};
+    Rows a = {.kernels = p->kernels, .x = x, .n = p->n, .dim = dim, .exact = p->exact};
     a.tile = a.n > ACT_FEW ? ACT_TILE : 1;
-    a.blocks = p->int8 && k->int8 && dim % QK == 0 ? dim / QK : 0;
+    a.blocks = p->int8 && p->kernels->int8 && dim % QK == 0 ? dim / QK : 0;
     if (!a.blocks) return a;
     size_t blocks = round_up((size_t)a.n, (size_t)a.tile) * (size_t)a.blocks, each = each_bytes(blocks);
     char *q = int8, *d = q + round_up(blocks * QK, 64);

@@ -23,9 +23,11 @@ typedef struct {
 
 static void case_open(Case *c, KvType type, int kv_heads, int group, int d, int n) {
     Error e = {0};
-    *c = (Case){.cache = {.type = type, .n_layers = 2, .n_ctx = n, .n_kv_heads = kv_heads, .head_dim = d},
-                .n_heads = kv_heads * group,
-                .n = n};
+    *c = (Case){
+        .cache =
+            {.type = type, .n_layers = 2, .n_ctx = n, .n_kv_heads = kv_heads, .head_dim = d, .kernels = kernels_best()},
+        .n_heads = kv_heads * group,
+        .n = n};
     Arena count = {0};
     kv_cache_take(&c->cache, &count);
     assert_int_equal(arena_init(&c->arena, count.used, "test", &e), 0);
@@ -68,9 +70,11 @@ static void body(const Thread *t, void *arg) {
     size_t row = (size_t)(c->n_heads * c->cache.head_dim);
     for (int pos = 0; pos < c->n; pos += r->piece) {
         int n = c->n - pos < r->piece ? c->n - pos : r->piece;
-        Pass p = {.t = t, .n = n, .pos = pos, .layer = 1};
+        Pass p = {.t = t, .kernels = kernels_best(), .n = n, .pos = pos, .layer = 1};
         Rows out = rows_open(&(RowBuffer){.dim = (int)row, .x = c->out + (size_t)pos * row}, &p);
-        attend(&p, &out, c->q + (size_t)pos * row, c->n_heads, &c->cache, NULL, 0, r->scratch);
+        AttentionState s = {
+            .n_heads = c->n_heads, .cache = c->cache, .q = c->q + (size_t)pos * row, .scratch = r->scratch};
+        attend(&p, &out, &s);
         team_barrier(t);
     }
 }

@@ -241,17 +241,19 @@ static void positions_matter(void **state) {
 
 static int seen_rows[64], n_seen;
 static const char *seen_name[64];
-static void note(void *arg, const char *name, int layer, const float *x, int rows, int cols, size_t stride, int pos) {
-    (void)arg, (void)layer, (void)x, (void)cols, (void)stride, (void)pos;
-    if (n_seen == 64) return;
+static void note(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to,
+                 int pos) {
+    (void)arg, (void)layer, (void)x, (void)cols, (void)pos;
+    assert_true(from < to && to <= cols);
+    if (n_seen == 64 || from > 0) return; /* a later head */
     seen_name[n_seen] = name;
     seen_rows[n_seen++] = rows;
 }
 
 static void tap_sees_every_step(void **state) {
     (void)state;
-    static const char *expected[] = {"attn_norm", "q",        "k",        "v",       "q_rot",
-                                     "k_rot",     "attn_out", "ffn_norm", "ffn_out", "out"};
+    static const char *expected[] = {"attn_norm", "q",        "q_rot",    "k",       "k_rot",
+                                     "v",         "attn_out", "ffn_norm", "ffn_out", "out"};
     Fixture f;
     model_make(&f, 7, 2);
     StateOptions options = {.n_ctx = CTX, .n_batch = 8, .n_threads = 2, .kv_type = KV_F32};

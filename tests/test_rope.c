@@ -404,11 +404,12 @@ typedef struct {
     float k[2][12 * 8], v[2][12 * 8]; /* [layer][token, n_kv_heads * head_dim] as the cache must hold them */
 } Seen;
 
-static void keep(void *arg, const char *name, int layer, const float *x, int rows, int cols, size_t stride, int pos) {
+static void keep(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to,
+                 int pos) {
     Seen *s = arg;
-    float *to = strcmp(name, "k_rot") == 0 ? s->k[layer] : strcmp(name, "v") == 0 ? s->v[layer] : NULL;
-    for (int r = 0; to && r < rows; r++)
-        memcpy(to + (pos + r) * cols, x + (size_t)r * stride, (size_t)cols * sizeof *x);
+    float *values = strcmp(name, "k_rot") == 0 ? s->k[layer] : strcmp(name, "v") == 0 ? s->v[layer] : NULL;
+    for (int r = 0; values && r < rows; r++)
+        memcpy(values + (pos + r) * cols + from, x + r * cols + from, (size_t)(to - from) * sizeof *x);
 }
 
 static void cache_holds_rotated_keys_and_plain_values(void **state) {

@@ -45,6 +45,12 @@ void team_close(Team *team) { free(team); }
 
 int team_size(const Team *team) { return team->n; }
 
+void team_run_alone(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
+    unsigned loops = 0;
+    atomic_store_explicit(&team->loop, 0, memory_order_relaxed);
+    body(&(Thread){team, 0, 1, &loops}, arg);
+}
+
 /* ThreadSanitizer does not see how OpenMP hands work over, but it sees our barrier: with one before and one after,
  * everything in the body is checked, and nothing needs to be suppressed. */
 #ifdef __SANITIZE_THREAD__
@@ -59,8 +65,7 @@ void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
     atomic_store_explicit(&team->waited, 0, memory_order_relaxed);
     double start = team->n == 1 ? 0 : now(), done = 0;
     if (team->n == 1 || start < team->alone_until) {
-        Thread t = {team, 0, 1, &loops};
-        body(&t, arg);
+        team_run_alone(team, body, arg);
         return;
     }
 #pragma omp parallel num_threads(team->n) firstprivate(loops)

@@ -25,6 +25,9 @@ int team_size(const Team *team);
  * take the cores of some of them, on one thread alone: then t->n is 1. */
 void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg);
 
+/* team_run_alone - the same on the calling thread alone. */
+void team_run_alone(Team *team, void (*body)(const Thread *t, void *arg), void *arg);
+
 /* team_barrier - returns once every thread of the team has called it. Spins, then yields. */
 void team_barrier(const Thread *t);
 

@@ -55,12 +55,13 @@ struct Kernels {
      * 0 from there to n; *max and *total go on. Returns what earlier sums must be multiplied with. */
     float (*softmax_step)(float *s, int valid, int n, float *max, float *total);
 
-    void (*exp)(float *y, const float *x, size_t n);        /* within 2 ulp where e^x is a normal number */
+    void (*exp)(float *y, const float *x, size_t n); /* within 2 ulp where e^x is a normal number */
+
+    /* Faster versions of the loops in norm.c and ffn.c, which are the specification; NULL: those run. */
+    float (*sum_squares)(const float *x, int n);
     void (*swiglu)(float *gate, const float *up, size_t n); /* gate = silu(gate) * up */
     void (*gelu)(float *x, size_t n);                       /* x = gelu_tanh(x) */
-    void (*add)(float *y, const float *x, size_t n);        /* y += x */
-    float (*sum_squares)(const float *x, int n);
-    void (*scale)(float *y, const float *x, const float *weight, float s, int n); /* y = weight * (x * s) */
+
     void (*from_f16)(float *y, const uint16_t *x, size_t n);
     void (*to_f16)(uint16_t *y, const float *x, size_t n);
 };

@@ -1,4 +1,5 @@
-/* ref - the specification of every kernel: weights are dequantized to f32, activations stay f32. */
+/* ref - the specification of the kernels: weights are dequantized to f32, activations stay f32. Those of a swap's own
+ * formula are in the swap's file: norm.c, ffn.c. */
 #include <math.h>
 #include <string.h>
 
@@ -80,30 +81,6 @@ static void exps(float *y, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = expf(x[i]);
 }
 
-static void swiglu(float *gate, const float *up, size_t n) {
-    for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
-}
-
-static void gelu(float *x, size_t n) {
-    const float sqrt_2_over_pi = 0.7978845608028654f;
-    for (size_t i = 0; i < n; i++)
-        x[i] = 0.5f * x[i] * (1 + tanhf(sqrt_2_over_pi * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
-}
-
-static void add(float *y, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] += x[i];
-}
-
-static float sum_squares(const float *x, int n) {
-    double sum = 0;
-    for (int i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
-    return (float)sum;
-}
-
-static void scale(float *y, const float *x, const float *weight, float s, int n) {
-    for (int i = 0; i < n; i++) y[i] = weight[i] * (x[i] * s);
-}
-
 static void from_f16(float *y, const uint16_t *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = f16_to_f32(x[i]);
 }
@@ -112,5 +89,14 @@ static void to_f16(uint16_t *y, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = f32_to_f16(x[i]);
 }
 
-const Kernels kernels_ref = {"ref", false,  ROWS, COLS, quantize,    gemv,  gemm,     tile,  softmax_step,
-                             exps,  swiglu, gelu, add,  sum_squares, scale, from_f16, to_f16};
+const Kernels kernels_ref = {.name = "ref",
+                             .tile_rows = ROWS,
+                             .tile_cols = COLS,
+                             .quantize = quantize,
+                             .gemv = gemv,
+                             .gemm = gemm,
+                             .tile = tile,
+                             .softmax_step = softmax_step,
+                             .exp = exps,
+                             .from_f16 = from_f16,
+                             .to_f16 = to_f16};

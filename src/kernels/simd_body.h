@@ -89,10 +89,6 @@ static void gelu(float *x, size_t n) {
     memcpy(x + i, rest, (n - i) * sizeof *x);
 }
 
-static void add_to(float *y, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] += x[i];
-}
-
 static float sum_squares(const float *x, int n) {
     V sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
     int i = 0;
@@ -104,10 +100,6 @@ static float sum_squares(const float *x, int n) {
     double total = (double)v_sum(sum[0]) + (double)v_sum(sum[1]) + (double)v_sum(sum[2]) + (double)v_sum(sum[3]);
     for (; i < n; i++) total += (double)x[i] * (double)x[i];
     return (float)total;
-}
-
-static void scale_by(float *y, const float *x, const float *weight, float s, int n) {
-    for (int i = 0; i < n; i++) y[i] = weight[i] * (x[i] * s);
 }
 
 static void from_f16(float *y, const uint16_t *x, size_t n) {
@@ -892,5 +884,18 @@ static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, cons
     BY_TYPE(gemm, y, y_stride, w, from, to, a, add)
 }
 
-const Kernels TABLE = {TABLE_NAME, true,   TILE_ROWS, TILE_COLS, quantize,    gemv,     gemm,     tile,  softmax_step,
-                       exps,       swiglu, gelu,      add_to,    sum_squares, scale_by, from_f16, to_f16};
+const Kernels TABLE = {.name = TABLE_NAME,
+                       .int8 = true,
+                       .tile_rows = TILE_ROWS,
+                       .tile_cols = TILE_COLS,
+                       .quantize = quantize,
+                       .gemv = gemv,
+                       .gemm = gemm,
+                       .tile = tile,
+                       .softmax_step = softmax_step,
+                       .exp = exps,
+                       .sum_squares = sum_squares,
+                       .swiglu = swiglu,
+                       .gelu = gelu,
+                       .from_f16 = from_f16,
+                       .to_f16 = to_f16};

@@ -141,14 +141,16 @@ typedef struct {
     bool failed;
 } Recorder;
 
-static void record(void *arg, const char *name, int layer, const float *x, int rows, int cols, size_t stride, int pos) {
+static void record(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to,
+                   int pos) {
     Recorder *r = arg;
     for (Step step = 0; step < STEP_COUNT; step++) {
         if (strcmp(step_name[step], name) != 0) continue;
-        float *to = slot_data(r->t, trace_slot(layer, step, r->t->n_layers), cols);
-        r->failed |= !to;
-        for (int i = 0; to && i < rows; i++)
-            memcpy(to + (size_t)(pos + i) * (size_t)cols, x + (size_t)i * stride, (size_t)cols * sizeof *x);
+        float *values = slot_data(r->t, trace_slot(layer, step, r->t->n_layers), cols);
+        r->failed |= !values;
+        for (int i = 0; values && i < rows; i++)
+            memcpy(values + (size_t)(pos + i) * (size_t)cols + from, x + (size_t)i * (size_t)cols + from,
+                   (size_t)(to - from) * sizeof *x);
     }
 }
 
@@ -163,10 +165,10 @@ static int trace_fits(const Config *c, int n, Error *e) {
                 bytes / 0x1p20, n, left / 0x1p20);
 }
 
-int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads, Error *e) {
+int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads, const Kernels *kernels, Error *e) {
     State s = {0};
     Recorder r = {t, false};
-    StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = n_threads, .kv_type = KV_F32};
+    StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = n_threads, .kv_type = KV_F32, .kernels = kernels};
     *t = (Trace){0};
     if (m->config.pos == POS_LEARNED && n > m->config.n_ctx)
         return fail(e, "verify: tokens: expected at most the model's context of %d, found %d", m->config.n_ctx, n);

@@ -65,19 +65,20 @@ static bool bad_operand(char text[80], const Model *m, const char *step, int lay
     return false;
 }
 
-static void trip(void *arg, const char *name, int layer, const float *x, int rows, int cols, size_t stride, int pos) {
+static void trip(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to,
+                 int pos) {
     Tripwire *t = arg;
     if (t->found.text[0]) return;
     for (int r = 0; r < rows; r++) {
-        const float *row = x + (size_t)r * stride;
-        int i = first_bad(row, cols);
+        const float *row = x + (size_t)r * (size_t)cols;
+        int i = first_bad(row + from, to - from);
         if (i < 0) continue;
         char where[32] = "", operand[80];
         if (layer >= 0) snprintf(where, sizeof where, "layer %d, ", layer);
         if (!bad_operand(operand, t->model, name, layer))
             snprintf(operand, sizeof operand, "every operand was finite: the result overflowed");
         fail(&t->found, "%s: %s%s, row %d (position %d), value %d: expected a finite number, found %g; %.100s", t->path,
-             where, name, r, pos + r, i, (double)row[i], operand);
+             where, name, r, pos + r, from + i, (double)row[from + i], operand);
         return;
     }
 }

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memory_put("ref.safetensors", data, size);
     outcome = (Error){0};
     if (trace_read(&ref, MEMORY "/ref.safetensors", &m.config, &outcome) == 0) {
-        if (trace_run(&ours, &m, ref.tokens, ref.n, 1, &e) || verify_compare(&v, &m, &ours, &ref, &e)) abort();
+        if (trace_run(&ours, &m, ref.tokens, ref.n, 1, NULL, &e) || verify_compare(&v, &m, &ours, &ref, &e)) abort();
         verify_close(&v);
         trace_close(&ours);
         trace_close(&ref);
