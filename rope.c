@@ -29,17 +29,22 @@ void rope_apply(float *x, int n_tok, int n_heads, int stride, const RopeTable *t
     }
 }
 
+const char *const rope_scaling_name[] = {"none", "linear", "dynamic", "yarn", "llama3", "longrope", "ntk"};
+
 /* ---- The frequencies: one function for each scaling rule -------------------------------------- */
 
 /* theta^(-2i / d): pair 0 turns one radian a token, the last one hardly at all. */
 static double plain_freq(double theta, int i, int d) { return pow(theta, -2.0 * i / d); }
 
-/* Dynamic NTK: once the text is longer than the model was made for, a larger base. */
-static double dynamic_theta(const RopeConfig *c, int seq_len) {
+/* NTK-aware scaling: a base at which the slowest pair is slowed by `stretch` and the fastest not at all. Static: by the
+ * factor. Dynamic: once the text is longer than the model was made for, by more the longer it is. */
+double rope_base(const RopeConfig *c, int seq_len) {
     int d = c->rotary_dim;
-    if (seq_len <= c->original_ctx || d <= 2) return c->theta;
-    double stretch = c->factor * seq_len / c->original_ctx - (c->factor - 1);
-    return c->theta * pow(stretch, (double)d / (d - 2));
+    double stretch = 1;
+    if (c->scaling == ROPE_SCALING_NTK) stretch = c->factor;
+    else if (c->scaling == ROPE_SCALING_DYNAMIC && seq_len > c->original_ctx)
+        stretch = c->factor * seq_len / c->original_ctx - (c->factor - 1);
+    return d > 2 ? c->theta * pow(stretch, (double)d / (d - 2)) : c->theta;
 }
 
 /* Llama 3.1: long wavelengths are divided by the factor, short ones kept, a straight line between. */
@@ -85,13 +90,14 @@ static double attention_factor_of(const RopeConfig *c) {
 }
 
 void rope_inv_freq(double *inv_freq, double *attention_factor, const RopeConfig *c, int seq_len) {
-    double theta = c->scaling == ROPE_SCALING_DYNAMIC ? dynamic_theta(c, seq_len) : c->theta;
+    double theta = rope_base(c, seq_len);
     const float *long_or_short = seq_len > c->original_ctx ? c->long_factor : c->short_factor;
     for (int i = 0; i < c->rotary_dim / 2; i++) {
         double freq = plain_freq(theta, i, c->rotary_dim);
         switch (c->scaling) {
         case ROPE_SCALING_NONE:
-        case ROPE_SCALING_DYNAMIC: break;
+        case ROPE_SCALING_DYNAMIC:
+        case ROPE_SCALING_NTK: break;
         case ROPE_SCALING_LINEAR: freq /= c->factor; break;
         case ROPE_SCALING_LLAMA3: freq = llama3_freq(c, freq); break;
         case ROPE_SCALING_YARN: freq = yarn_freq(c, i, freq); break;
@@ -133,7 +139,7 @@ int rope_check(const RopeConfig *c, int head_dim, const char *what, Error *e) {
     if (c->scaling == ROPE_SCALING_NONE) return 0;
     if (c->scaling != ROPE_SCALING_LONGROPE && !(isfinite(c->factor) && c->factor >= 1))
         return fail(e, "%s: rope factor: expected a number from 1, found %g", what, c->factor);
-    if (c->scaling != ROPE_SCALING_LINEAR && c->original_ctx < 1)
+    if (c->scaling != ROPE_SCALING_LINEAR && c->scaling != ROPE_SCALING_NTK && c->original_ctx < 1)
         return fail(e, "%s: rope original context: expected at least 1, found %d", what, c->original_ctx);
     if (!isfinite(c->attention_factor) || c->attention_factor < 0)
         return fail(e, "%s: rope attention_factor: expected a positive number, found %g", what, c->attention_factor);

@@ -2,7 +2,7 @@
  *
  * Feature pair i of a head is a point in the plane, turned by the angle pos * inv_freq[i]:
  *   inv_freq[i] = theta^(-2i / rotary_dim)
- * Source: RoFormer, arXiv:2104.09864, section 3.4. Scaling rules: transformers,
+ * Source: RoFormer, arXiv:2104.09864, equations 14 and 15. Scaling rules: transformers,
  * modeling_rope_utils.py. Angles are computed in double, tables stored in f32. */
 #pragma once
 #include <stdbool.h>
@@ -21,9 +21,12 @@ typedef enum {
     ROPE_SCALING_YARN,     /* arXiv:2309.00071 */
     ROPE_SCALING_LLAMA3,   /* Llama 3.1's three wavelength bands */
     ROPE_SCALING_LONGROPE, /* arXiv:2402.13753 */
+    ROPE_SCALING_NTK,      /* NTK-aware base, the same at every length */
 } RopeScaling;
 
-enum { ROPE_MAX_PAIRS = 256 }; /* head_dim at most 512 */
+extern const char *const rope_scaling_name[]; /* by RopeScaling */
+
+enum { ROPE_MAX_PAIRS = 2048 }; /* rotary_dim at most 4096 */
 
 typedef struct {
     double theta;   /* base of the frequencies */
@@ -56,6 +59,9 @@ int rope_check(const RopeConfig *config, int head_dim, const char *what, Error *
 /* rope_inv_freq - inv_freq[rotary_dim/2] in radians a token, and the factor on cos and sin, for a
  * sequence of seq_len tokens (dynamic and longrope depend on it). Source: ROPE_INIT_FUNCTIONS. */
 void rope_inv_freq(double *inv_freq, double *attention_factor, const RopeConfig *config, int seq_len);
+
+/* rope_base - the base that the frequencies are computed with: theta, or what dynamic and static NTK make of it. */
+double rope_base(const RopeConfig *config, int seq_len);
 
 /* rope_row - one row of the table: cosine, sine [pairs] of position pos. */
 void rope_row(float *cosine, float *sine, const double *inv_freq, double scale, int pairs, int pos);

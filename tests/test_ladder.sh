@@ -43,6 +43,14 @@ holds "and none in prefill" "${same:-0} == ${sound:-1}"
 sound=$(bits $W/rung0 -c 256) broken=$(bits $W/rung0 -c 512 --break wpe-past-end)
 holds "--break wpe-past-end runs past the table and costs loss" "${broken:-0} - ${sound:-9} > 0.02"
 
+# --score-from N leaves out what has fewer tokens before it: here the first 99 that are scored otherwise.
+scored() { "$RUN" $W/rung4 -m perplexity -f "$dir/text" -c 200 --kv-type f32 --json --quiet -j 1 "$@" | sed 's/.*"tokens": \([0-9]*\), "nll": \([0-9.]*\).*/\1 \2/'; }
+"$RUN" $W/rung4 -m tokenize -f "$dir/text" | tr ' ' '\n' | sed 1d | head -n 99 | paste -sd, >"$dir/ids" # BOS comes again
+head_text=$("$RUN" $W/rung4 -m tokenize --tokens "$(cat "$dir/ids")" && echo .)
+first=$("$RUN" $W/rung4 -m perplexity -i "${head_text%$'\n'.}" --kv-type f32 --json --quiet -j 1 | sed 's/.*"tokens": \([0-9]*\), "nll": \([0-9.]*\).*/\1 \2/')
+check_sum=$(echo "$(scored) $(scored --score-from 100) $first" | awk '{ d = $2 - $4 - $6; print ($1 - $3 == 99 && $5 == 99 && d < 1e-3 && d > -1e-3) ? "same" : $0 }')
+if [ "$check_sum" = same ]; then ok "--score-from leaves out the first positions"; else not_ok "--score-from leaves out the first positions" "$check_sum"; fi
+
 # Without it, the end of the table is said.
 line=$("$RUN" $W/rung0 -m perplexity -f "$dir/text" -c 512 2>&1)
 if [ $? -eq 1 ] && [ "$line" = "run: $W/rung0: context: expected at most 256 (learned positions end there), found 512" ]; then ok "learned positions end"

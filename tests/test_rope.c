@@ -61,7 +61,7 @@ static const float short_factors[8] = {1, 1.05f, 1.1f, 1.2f, 1.4f, 1.7f, 2, 2.5f
 static const float long_factors[8] = {1, 1.3f, 1.8f, 2.5f, 3, 3.5f, 4, 4};
 static const float baked[8] = {1, 1, 1.5f, 2, 3, 4, 8, 8};
 
-enum { RULES = 9 };
+enum { RULES = 10 };
 static RopeConfig rule(int which, RopePairing pairing) {
     RopeConfig c = {.theta = 500,
                     .rotary_dim = HEAD_DIM,
@@ -82,6 +82,7 @@ static RopeConfig rule(int which, RopePairing pairing) {
     case 5: c.scaling = ROPE_SCALING_LLAMA3; break;
     case 6: c.scaling = ROPE_SCALING_LONGROPE, c.short_factor = short_factors, c.long_factor = long_factors; break;
     case 7: c.freq_factors = baked; break;
+    case 9: c.scaling = ROPE_SCALING_NTK, c.original_ctx = 0; break;
     case 8: c.rotary_dim = HEAD_DIM / 2; break; /* partial rotary */
     default: break;
     }
@@ -144,6 +145,20 @@ static void three_tokens_by_hand(void **state) {
     assert_near(dot(x[2], x[1], 4), 1.5403, 5e-5);
     assert_near(dot(x[2], x[0], 4), 0.5837, 6e-5); /* cos 2 + cos 0.02 = 0.58365 */
     table_free(&t);
+}
+
+/* NTK-aware scaling: the first pair stays, the last one turns 1 / factor as fast, at any length. */
+static void static_ntk_by_hand(void **state) {
+    (void)state;
+    RopeConfig c = {.theta = 10000, .rotary_dim = 16, .scaling = ROPE_SCALING_NTK, .factor = 2};
+    for (int seq_len = 1; seq_len < 100000; seq_len *= 10) {
+        double inv_freq[8], scale;
+        rope_inv_freq(inv_freq, &scale, &c, seq_len);
+        assert_near(scale, 1, 0);
+        assert_near(inv_freq[0], 1, 0);
+        assert_near(inv_freq[1], pow(22081.79, -2.0 / 16), 1e-6); /* 10000 * 2^(16 / 14) */
+        assert_near(inv_freq[7], pow(10000, -14.0 / 16) / 2, 1e-12);
+    }
 }
 
 /* ---- Properties --------------------------------------------------------------------------------- */
@@ -375,7 +390,7 @@ static void nonsense_is_refused_by_name(void **state) {
         {8, {.theta = 1e4, .rotary_dim = 3}, "rotary dimension"},
         {8, {.theta = 1e4, .rotary_dim = 0}, "rotary dimension"},
         {8, {.theta = 1e4, .rotary_dim = 10}, "rotary dimension"},
-        {2048, {.theta = 1e4, .rotary_dim = 2048}, "rotary dimension"},
+        {4098, {.theta = 1e4, .rotary_dim = 4098}, "rotary dimension"},
         {8, {.theta = 0, .rotary_dim = 8}, "rope_theta"},
         {8, {.theta = -1e4, .rotary_dim = 8}, "rope_theta"},
         {8, {.theta = NAN, .rotary_dim = 8}, "rope_theta"},
@@ -461,6 +476,7 @@ int main(void) {
         cmocka_unit_test(accurate_to_position_1048576),
         cmocka_unit_test(grid_equals_transformers),
         cmocka_unit_test(real_models_equal_transformers),
+        cmocka_unit_test(static_ntk_by_hand),
         cmocka_unit_test(nonsense_is_refused_by_name),
         cmocka_unit_test(cache_holds_rotated_keys_and_plain_values),
     };

@@ -26,6 +26,26 @@ shows "rope: table" 0 out 'slowed by' -m rope --head-dim 8 --rope-scaling llama3
 shows "rope: of a checkpoint" 0 out '"head_dim": 16, "theta": 1000000' -m rope --json $f/mqa_head_dim.gguf
 shows "rope: odd head_dim" 1 err 'head_dim: expected an even number, found 7' -m rope --head-dim 7
 shows "rope: factor left out" 1 err 'factor: expected a number from 1, found 0' -m rope --rope-scaling linear
+two="--q 1,0,1,0 --k 1,0,1,0 --pos 2 --pos-k 1"
+shows "rope: a score term by term" 0 out '1.5403 = -0.2248 + 0.7651 + 0.9998 + 0.0002' -m rope $two
+shows "rope: the same score 100 on" 0 out 'score of q at 102 and k at 101:  1.5403' -m rope $two
+shows "rope: a score as JSON" 0 out '"terms": [-0.224845095, 0.765147401, 0.999750017, 0.000199983334], "score": 1.54025231, "shifted": {"pos": 102, "pos_k": 101, "score": 1.54025231}}' -m rope $two --json
+shows "rope: q and k rotated" 0 out '"q_rotated": [-0.416146837, 0.909297427, 0.999800007, 0.0199986667], "k_rotated": [0.540302306, 0.841470985, 0.99995, 0.00999983333]' -m rope $two --json
+shows "rope: q without k" 1 err '--q and --k: expected both, found one' -m rope --q 1,2
+shows "rope: q and k of different lengths" 1 err '--k: expected head_dim, 4 numbers, found 2' -m rope --q 1,2,3,4 --k 1,2
+shows "rope: cos 0.01 as a calculator has it" 0 out 'position 1:  0.5403,  0.8415,  1.0000,  0.0100' -m rope --head-dim 4
+shows "rope: the matrix" 0 out '       .       .  0.9996 -0.0300' -m rope --head-dim 4 --pos 3
+shows "rope: 768 features" 0 out '{"head_dim": 768,' -m rope --json --head-dim 768
+shows "rope: 4096 features" 0 out '{"head_dim": 4096,' -m rope --json --head-dim 4096
+shows "rope: more" 1 err 'rotary dimension: expected at most 4096, found 4098' -m rope --head-dim 4098
+shows "rope: static NTK" 0 out '"type": "ntk", "attention_factor": 1, "inv_freq": [1, 0.286414970979,' -m rope --json --head-dim 16 --rope-scaling ntk --rope-factor 2
+shows "rope: partial rotary" 0 out '"inv_freq": [1, 0.01], "rotated": [0.540302277, 0.841470957, 0.999949992, 0.00999983307, 5, 6]' -m rope --json --x 1,0,1,0,5,6 --rotary-dim 4 --pos 1
+longrope="--head-dim 4 --rope-scaling longrope --rope-short 1,2 --rope-long 4,5 --rope-original-ctx 10 --rope-factor 4"
+shows "rope: longrope, short" 0 out '"type": "longrope", "attention_factor": 1.26572508521, "inv_freq": [1, 0.005]' -m rope --json $longrope --seq-len 10
+shows "rope: longrope, long" 0 out '"inv_freq": [0.25, 0.002]' -m rope --json $longrope --seq-len 11
+shows "rope: longrope without factors" 1 err 'longrope: expected short_factor and long_factor' -m rope --rope-scaling longrope --rope-original-ctx 10
+shows "rope: longrope with a factor too few" 1 err '--rope-long: expected rotary_dim / 2, 2 numbers, found 1' -m rope $longrope --rope-long 1
+shows "rope: longrope on a checkpoint" 0 out '"type": "longrope"' -m rope $f/base_hf --json --rope-scaling longrope --rope-short 1,2,3,4 --rope-long 4,5,6,7 --rope-original-ctx 10 --rope-factor 4
 shows "rope: bad vector" 1 err "number 1: expected finite numbers" -m rope --x 1,nan
 shows "rope: learned positions" 1 err 'expected RoPE, found learned ones' -m rope $f/gpt2_hf
 for model in base_hf base.gguf base_v0.bin; do

@@ -681,6 +681,11 @@ int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights
                        bool *carried, Error *e) {
     Writer w = {
         .ck = ck, .config = *config, .source = config, .weights = weights, .type = o->type, .stop = o->stop, .e = e};
+    RopeConfig *rope = &w.config.rope;
+    if (rope->scaling == ROPE_SCALING_NTK) { /* another base and nothing else: every format holds it */
+        rope->theta = rope_base(rope, 0);
+        rope->scaling = ROPE_SCALING_NONE;
+    }
     const char *output = o->output;
     char temporary[CONVERT_NAME];
     struct stat st;

@@ -56,8 +56,8 @@ static const Flag flags[] = {
     {0, "deterministic", FLAG, AT(deterministic), 0, 0, NULL,
      "      the same bits for any thread count and split of the prompt"},
     {0, "rope-theta", NUMBER, AT(rope_theta), 1e-30, 1e30, NULL, "X     base of the RoPE frequencies"},
-    {0, "rope-scaling", CHOICE, AT(rope_scaling), 0, 0, "none|linear|dynamic|yarn|llama3",
-     "RULE  none, linear, dynamic, yarn or llama3"},
+    {0, "rope-scaling", CHOICE, AT(rope_scaling), 0, 0, "none|linear|dynamic|yarn|llama3|longrope|ntk",
+     "RULE  none, linear, dynamic, yarn, llama3, longrope or ntk (static)"},
     {0, "rope-factor", NUMBER, AT(rope_factor), 1e-30, 1e30, NULL, "X     factor of the scaling rule"},
     {0, "rope-original-ctx", INTEGER, AT(rope_original_ctx), 1, INT_MAX, NULL,
      "N     context the model was trained at"},
@@ -71,6 +71,8 @@ static const Flag flags[] = {
     {0, "no-bos", FLAG, AT(no_bos), 0, 0, NULL, "      tokenize, generate: leave out BOS"},
     {0, "protocol", TEXT, AT(protocol), 0, 0, NULL, "NAME  perplexity: hf or llamacpp, see below"},
     {0, "stride", INTEGER, AT(stride), 1, INT_MAX, NULL, "N     perplexity hf: default half the window"},
+    {0, "score-from", INTEGER, AT(score_from), 1, INT_MAX, NULL,
+     "N     perplexity hf: score only what has N tokens of its window before it"},
     {0, "decode", FLAG, AT(decode), 0, 0, NULL,
      "      perplexity hf: the scored tokens one at a time, as generation reads them"},
     {'r', "reference", TEXT, AT(reference), 0, 0, NULL, "PATH  verify: the reference file; bench: runs, default 5"},
@@ -79,8 +81,14 @@ static const Flag flags[] = {
     {'d', "depth", INTEGER, AT(bench_depth), 0, 1 << 26, NULL, "N     bench: tokens already in the cache, default 0"},
     {0, "head-dim", INTEGER, AT(head_dim), 2, 1 << 14, NULL, "N     rope: features of a head, default 64"},
     {0, "seq-len", INTEGER, AT(seq_len), 1, INT_MAX, NULL, "N     rope: length of the sequence (dynamic, longrope)"},
-    {0, "x", TEXT, AT(x), 0, 0, NULL, "a,b.. rope: a head's features to turn"},
-    {0, "pos", INTEGER, AT(pos), 0, INT_MAX, NULL, "N     rope: the position to turn them to"},
+    {0, "rotary-dim", INTEGER, AT(rotary_dim), 2, 1 << 14, NULL, "N     rope: features that are rotated, default all"},
+    {0, "rope-short", TEXT, AT(rope_short), 0, 0, NULL, "a,b.. rope: longrope's divisors up to the original context"},
+    {0, "rope-long", TEXT, AT(rope_long), 0, 0, NULL, "a,b.. rope: longrope's divisors beyond it"},
+    {0, "x", TEXT, AT(x), 0, 0, NULL, "a,b.. rope: a head's features to rotate"},
+    {0, "q", TEXT, AT(q), 0, 0, NULL, "a,b.. rope: a query at --pos, to score against --k"},
+    {0, "k", TEXT, AT(k), 0, 0, NULL, "a,b.. rope: a key at --pos-k"},
+    {0, "pos", INTEGER, AT(pos), 0, INT_MAX, NULL, "N     rope: the position of x or q; alone: the matrix of it"},
+    {0, "pos-k", INTEGER, AT(pos_k), 0, INT_MAX, NULL, "N     rope: the position of k"},
     {0, "type", TEXT, AT(type), 0, 0, NULL, "TYPE  convert: f32, f16, bf16, q8_0, q4_0 or q4_1"},
     {0, "kv-heads", INTEGER, AT(kv_heads), 1, 1 << 16, NULL, "N     convert: mean-pool K and V to N heads"},
     {0, "break", MISTAKE, 0, 0, 0, NULL, "NAME  make a known mistake, to see what it does; see below"},
@@ -212,6 +220,7 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
                    .bench_prefill = 256,
                    .bench_runs = 5,
                    .pos = -1,
+                   .pos_k = -1,
                    .log = stderr,
                    .sampler = {.temperature = 1, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last = 64}};
     bool only_names = false;
@@ -252,9 +261,9 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
         return fail(e, "--mode: expected %.200s, found '%s'", list, o->mode);
     }
     if (o->csv && strcmp(o->mode, "bench") != 0) return fail(e, "--csv: expected -m bench, found -m %s", o->mode);
-    if (o->decode && (strcmp(o->mode, "perplexity") != 0 || strcmp(o->protocol, "hf") != 0))
-        return fail(e, "--decode: expected -m perplexity --protocol hf, found -m %s --protocol %.40s", o->mode,
-                    o->protocol);
+    if ((o->decode || o->score_from) && (strcmp(o->mode, "perplexity") != 0 || strcmp(o->protocol, "hf") != 0))
+        return fail(e, "--%s: expected -m perplexity --protocol hf, found -m %s --protocol %.40s",
+                    o->decode ? "decode" : "score-from", o->mode, o->protocol);
     static const char *const run_text[] = {"generate", "chat", "logits", "perplexity", "probe", "verify"};
     bool runs_text = false;
     for (size_t i = 0; i < sizeof run_text / sizeof *run_text; i++) runs_text |= strcmp(o->mode, run_text[i]) == 0;

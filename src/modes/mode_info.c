@@ -3,8 +3,6 @@
 #include "modes/modes.h"
 #include "gen/session.h"
 
-static const char *const scaling_name[] = {"none", "linear", "dynamic", "yarn", "llama3", "longrope"};
-
 int mode_info(const Options *o, FILE *out, Error *e) {
     Session s;
     if (session_open(&s, o, 0, e)) return 1;
@@ -12,7 +10,7 @@ int mode_info(const Options *o, FILE *out, Error *e) {
     const Checkpoint *ck = &s.checkpoint;
     bool rope = c->pos == POS_ROPE;
     /* Frequencies baked into rope_freqs.weight are Llama 3.1's rule, carried as numbers. */
-    const char *scaling = !rope ? "none" : c->rope.freq_factors ? "llama3" : scaling_name[c->rope.scaling];
+    const char *scaling = !rope ? "none" : c->rope.freq_factors ? "llama3" : rope_scaling_name[c->rope.scaling];
     const char *pairing = !rope ? "none" : c->rope.pairing == ROPE_HALF ? "half" : "pairs";
     size_t kv = kv_bytes_per_token(o->kv_type, c->n_layers, c->n_kv_heads, c->head_dim);
     int counts[DTYPE_COUNT] = {0};

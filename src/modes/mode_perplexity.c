@@ -89,14 +89,17 @@ static void show(const Options *o, const Score *s, int done, int total) {
 }
 
 /* Windows begin every `stride` tokens; a token is scored in the first window that holds it, so with at least
- * n_ctx - stride tokens before it (the first window apart). */
-static int protocol_hf(const Options *o, Score *s, const int *ids, int n, Error *e) {
+ * n_ctx - stride tokens before it (the first window apart). With --score-from N, tokens at positions before N of a
+ * window are not scored at all: so many tokens lie before each that is. */
+static int protocol_hf(const Options *o, Score *s, const int *ids, int n, size_t *bytes, Error *e) {
     int n_ctx = s->state->options.n_ctx;
     int stride = o->stride ? o->stride : n_ctx / 2 > 0 ? n_ctx / 2 : 1;
     for (int begin = 0, scored_to = 0;; begin += stride) {
         int end = n - begin > n_ctx ? begin + n_ctx : n;
-        int status = score_window(s, ids + begin, end - begin, scored_to - begin, e);
+        int from = scored_to - begin > o->score_from ? scored_to - begin : o->score_from;
+        int status = from < end - begin ? score_window(s, ids + begin, end - begin, from, e) : 0;
         if (status) return status;
+        if (o->score_from && from < end - begin) *bytes += text_bytes(s->session->tokenizer, ids, begin + from, end);
         scored_to = end;
         show(o, s, end, n);
         if (end == n) return 0;
@@ -157,8 +160,16 @@ int mode_perplexity(const Options *o, FILE *out, Error *e) {
         fail(e, "--stride: expected at most the context's %d, found %d", s.state.options.n_ctx, o->stride);
         goto done;
     }
+    if (o->score_from) {
+        if (o->score_from >= s.state.options.n_ctx || o->score_from >= n) {
+            fail(e, "--score-from: expected below the context's %d and the text's %d tokens, found %d",
+                 s.state.options.n_ctx, n, o->score_from);
+            goto done;
+        }
+        bytes = 0;
+    }
     Score score = {.session = &s, .state = &s.state, .interrupted = &interrupted, .decode = o->decode};
-    code = llamacpp ? protocol_llamacpp(o, &score, ids, n, &bytes, e) : protocol_hf(o, &score, ids, n, e);
+    code = llamacpp ? protocol_llamacpp(o, &score, ids, n, &bytes, e) : protocol_hf(o, &score, ids, n, &bytes, e);
     if (code) goto done;
     double ppl = exp(score.nll / (double)score.scored);
     double bits = bytes ? score.nll / log(2.0) / (double)bytes : 0;

@@ -72,6 +72,7 @@ void formula_rotation(Rotation *r, const RopeConfig *c, int seq_len) {
     r->scale = scale_of(c);
     if (c->scaling == ROPE_SCALING_DYNAMIC && seq_len > c->original_ctx && d > 2)
         theta *= pow(c->factor * seq_len / c->original_ctx - c->factor + 1, d / (d - 2));
+    if (c->scaling == ROPE_SCALING_NTK && d > 2) theta *= pow(c->factor, d / (d - 2));
     for (int i = 0; i < r->pairs; i++) {
         double freq = exp(-2.0 * i / d * log(theta)), divisor = 1, kept = 0;
         if (c->scaling == ROPE_SCALING_LINEAR) divisor = c->factor;
