@@ -2,11 +2,9 @@
 #include "tokenizer.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "tokenizer/impl.h"
@@ -49,20 +47,6 @@ Tokenizer *tokenizer_from_gguf(const Gguf *g, Error *e) {
     return t;
 }
 
-static int read_directory(Tokenizer *t, const char *dir, Error *e) {
-    char path[4096];
-    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
-    for (int i = 0; i < 3; i++) {
-        if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) >= (int)sizeof path)
-            return fail(e, "%.100s: path: expected a shorter one, found %zu bytes", dir, strlen(dir));
-        if (access(path, F_OK) != 0) continue;
-        if (i == 0) return read_tokenizer_json(t, path, e);
-        if (i == 2) return read_gpt2_files(t, dir, e);
-        return file_map(&t->file, path, e) ? -1 : read_sentencepiece(t, &t->file, e);
-    }
-    return fail(e, "%s: tokenizer: expected tokenizer.json or tokenizer.model, found neither", dir);
-}
-
 /* The first bytes tell the formats apart. A sentencepiece model is a protobuf whose field 1 (tag 0x0a) is its
  * first piece; a tokenizer.bin starts with a small 32-bit number, the longest token's length. */
 static int read_file(Tokenizer *t, const char *path, Error *e) {
@@ -85,7 +69,7 @@ Tokenizer *tokenizer_open(const char *path, Error *e) {
     if (!t) return NULL;
     struct stat info;
     bool is_dir = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    if (is_dir ? read_directory(t, path, e) : read_file(t, path, e)) {
+    if (is_dir ? read_hf_directory(t, path, e) : read_file(t, path, e)) {
         tokenizer_close(t);
         return NULL;
     }

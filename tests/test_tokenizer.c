@@ -302,6 +302,26 @@ static void bad_tokenizer_bin(void **state) {
     }
 }
 
+/* The longest token's length comes first: 123 is the byte '{', which begins a tokenizer.json too. */
+static void tokenizer_bin_that_begins_with_a_brace(void **state) {
+    (void)state;
+    static const int lengths[] = {'{', '{' << 8 | ' ', 10};
+    for (int i = 0; i < 3; i++) {
+        char data[128];
+        size_t n = 4;
+        Error e;
+        memcpy(data, &lengths[i], 4);
+        put_token(data, &n, 0, 5, "<unk>", 5);
+        put_token(data, &n, 0, 5, "\n<s>\n", 5);
+        put_token(data, &n, 0, 6, "\n</s>\n", 6);
+        put_token(data, &n, -1, 1, "b", 1);
+        Tokenizer *t = open_bytes(data, n, &e);
+        if (!t) fail_msg("%s", e.text);
+        assert_string_equal(tokenizer_kind(t), "llama2.c");
+        tokenizer_close(t);
+    }
+}
+
 #define PRE(steps)                                                                                                     \
     "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "           \
     "\"Sequence\", \"pretokenizers\": [" steps "]}, \"decoder\": {\"type\": \"ByteLevel\"}}"
@@ -530,7 +550,7 @@ static void directory_with_a_model(void **state) {
     free(data);
     memory_clear();
     assert_null(tokenizer_open(MEMORY, &e));
-    assert_non_null(strstr(e.text, "expected tokenizer.json or tokenizer.model, found neither"));
+    assert_non_null(strstr(e.text, "expected tokenizer.json, tokenizer.model or vocab.json, found none"));
 }
 
 static void bad_paths(void **state) {
@@ -570,6 +590,7 @@ int main(void) {
         cmocka_unit_test(smollm2_cases),
         cmocka_unit_test(text_cases),
         cmocka_unit_test(bad_tokenizer_bin),
+        cmocka_unit_test(tokenizer_bin_that_begins_with_a_brace),
         cmocka_unit_test(bad_tokenizer_json),
         cmocka_unit_test(prefix_space),
         cmocka_unit_test(splits_equal_their_references),

@@ -1,12 +1,14 @@
-/* The files of a Hugging Face directory around its vocabulary: tokenizer_config.json, chat templates, and GPT-2's
- * vocab.json with merges.txt, which is read as the tokenizer.json that it stands for. */
+/* A Hugging Face directory: which file is its vocabulary, and what the files beside it say of the class, of added and
+ * special tokens and of the chat template. All of it becomes one tokenizer.json, which is then read.
+ * Source: transformers 5, models/auto/tokenization_auto.py, tokenization_utils_base.py (_from_pretrained) and
+ * tokenization_utils_tokenizers.py (__init__). Test: tests/test_hf_tokenizer.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "io/json.h"
 #include "tokenizer/impl.h"
+#include "tokenizer/json_build.h"
 
 static const cJSON *get(const cJSON *object, const char *key) {
     const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, key);
@@ -19,15 +21,276 @@ static const char *get_text(const cJSON *object, const char *key) {
 }
 
 /* A token is given as a text or as {"content": text}. */
-static int token_id(const struct Tokenizer *t, const cJSON *config, const char *key) {
-    const cJSON *item = get(config, key);
-    const char *text = cJSON_IsString(item) ? item->valuestring : get_text(item, "content");
+static const char *token_text(const cJSON *item) {
+    return cJSON_IsString(item) ? item->valuestring : get_text(item, "content");
+}
+
+static int join(char path[FILE_PATH], const char *dir, const char *name, Error *e) {
+    if (snprintf(path, FILE_PATH, "%s/%s", dir, name) < FILE_PATH) return 0;
+    return fail(e, "%.100s: path: expected a shorter one, found %zu bytes", dir, strlen(dir));
+}
+
+static bool exists(const char *dir, const char *name) {
+    char path[FILE_PATH];
+    return snprintf(path, sizeof path, "%s/%s", dir, name) < FILE_PATH && access(path, F_OK) == 0;
+}
+
+/* The object of a file of the directory; NULL when there is no such file, or (*status -1) when it cannot be read. */
+static cJSON *read_beside(const char *dir, const char *name, int *status, Error *e) {
+    char path[FILE_PATH];
+    if (!exists(dir, name) || join(path, dir, name, e)) return NULL;
+    cJSON *object = json_read(path, e);
+    if (object && !cJSON_IsObject(object)) {
+        fail(e, "%s: JSON: expected an object, found something else", path);
+        cJSON_Delete(object);
+        object = NULL;
+    }
+    if (!object) *status = -1;
+    return object;
+}
+
+/* The files beside a vocabulary. */
+typedef struct {
+    const char *dir;
+    cJSON *config;                  /* tokenizer_config.json */
+    cJSON *special;                 /* special_tokens_map.json, where added_tokens_decoder is not in the former */
+    cJSON *added;                   /* added_tokens.json, likewise */
+    cJSON *model;                   /* config.json */
+    const char *model_type, *class; /* class without "Fast"; "" when none is named */
+    char class_text[64];
+} Beside;
+
+static void beside_close(Beside *b) {
+    cJSON_Delete(b->config);
+    cJSON_Delete(b->special);
+    cJSON_Delete(b->added);
+    cJSON_Delete(b->model);
+}
+
+static int beside_read(Beside *b, const char *dir, Error *e) {
+    int status = 0;
+    *b = (Beside){.dir = dir, .config = read_beside(dir, "tokenizer_config.json", &status, e)};
+    if (!status) b->model = read_beside(dir, "config.json", &status, e);
+    if (!status && !get(b->config, "added_tokens_decoder")) {
+        b->special = read_beside(dir, "special_tokens_map.json", &status, e);
+        if (!status) b->added = read_beside(dir, "added_tokens.json", &status, e);
+    }
+    const char *class = get_text(b->config, "tokenizer_class"), *type = get_text(b->model, "model_type");
+    if (!class) class = get_text(b->model, "tokenizer_class");
+    if (!class && type && strcmp(type, "gpt2") == 0) class = "GPT2Tokenizer";
+    if (!class && type && strncmp(type, "qwen", 4) == 0) class = "Qwen2Tokenizer";
+    snprintf(b->class_text, sizeof b->class_text, "%s", class ? class : "");
+    char *fast = strstr(b->class_text, "Fast");
+    if (fast && !fast[4]) *fast = 0;
+    b->class = b->class_text;
+    b->model_type = type ? type : "";
+    return status;
+}
+
+/* Whether the class that the files name counts: of these models transformers does not believe it. */
+static bool class_counts(const Beside *b) {
+    static const char *const types[] = {
+        "ministral",        "ministral3", "mistral",   "mistral3", "mixtral",   "phi3",     "phimoe",   "granite",
+        "granitemoe",       "olmo2",      "olmo3",     "glm",      "glm4",      "glm4_moe", "stablelm", "internlm2",
+        "granitemoehybrid", "internlm3",  "ernie4_5",  "nemotron", "minicpm3",  "qwen2",    "qwen3_5",  "gpt_bigcode",
+        "granitemoeshared", "persimmon",  "flex_olmo", "jamba",    "minimax_m2"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(b->model_type, types[i]) == 0) return false;
+    return true;
+}
+
+static bool has_byte_level(const cJSON *part) {
+    const char *type = get_text(part, "type");
+    if (type && strcmp(type, "ByteLevel") == 0) return true;
+    const cJSON *steps = get(part, "pretokenizers"), *step;
+    if (!steps) steps = get(part, "decoders");
+    cJSON_ArrayForEach(step, steps) if (has_byte_level(step)) return true;
+    return false;
+}
+
+static bool is_class(const Beside *b, const char *class) { return strcmp(b->class, class) == 0 && class_counts(b); }
+
+static int get_bool(const Beside *b, const char *key, bool *value, Error *e) {
+    char path[FILE_PATH];
+    return join(path, b->dir, "tokenizer_config.json", e) || json_bool(value, b->config, key, path, e) ? -1 : 0;
+}
+
+/* ---- added tokens --------------------------------------------------------------------------------------- */
+
+/* Adds tokens to a root as the tokenizers library does: one that the model has keeps its id, others get the next. */
+typedef struct {
+    cJSON *root;
+    Table added, model; /* content -> id; the second is filled when it is needed first */
+    const cJSON *vocab;
+    int n_model, next; /* next: the id of a token that has none yet */
+    const char *file;
+} Adder;
+
+static void adder_close(Adder *a) {
+    table_close(&a->added);
+    table_close(&a->model);
+}
+
+/* more: how many tokens may come. */
+static int adder_init(Adder *a, cJSON *root, size_t more, const char *file, Error *e) {
+    const cJSON *list = get(root, "added_tokens"), *item;
+    *a = (Adder){.root = root, .vocab = get(get(root, "model"), "vocab"), .file = file};
+    a->next = a->n_model = cJSON_GetArraySize(a->vocab);
+    if (!table_init(&a->added, more + (size_t)cJSON_GetArraySize(list)))
+        return fail(e, "%s: memory: expected room for the added tokens, found none", file);
+    cJSON_ArrayForEach(item, list) {
+        const char *content = get_text(item, "content");
+        const cJSON *id = get(item, "id");
+        if (!content || !cJSON_IsNumber(id) || id->valueint < 0 || id->valueint > 1 << 28) continue; /* refused later */
+        table_put(&a->added, content, strlen(content), id->valueint);
+        if (id->valueint >= a->next) a->next = id->valueint + 1;
+    }
+    return 0;
+}
+
+/* The id in the model's own vocabulary, or -1; -2 when out of memory. */
+static int model_id(Adder *a, const char *content) {
+    const cJSON *item;
+    int id = 0;
+    if (!a->model.n_slots) {
+        if (!table_init(&a->model, (size_t)a->n_model)) return -2;
+        bool list = cJSON_IsArray(a->vocab); /* of [piece, score], where the place is the id */
+        cJSON_ArrayForEach(item, a->vocab) {
+            const char *text = !list ? item->string : item->child ? item->child->valuestring : NULL;
+            int value = list ? id++ : cJSON_IsNumber(item) ? item->valueint : -1;
+            if (text && value >= 0) table_put(&a->model, text, strlen(text), value);
+        }
+    }
+    return table_get(&a->model, content, strlen(content));
+}
+
+/* token: a text, or an object with content and flags; only_known: a token that has no id yet is left out. */
+static int add_token(Adder *a, const cJSON *token, const char *content, int special, bool only_known, Error *e) {
+    if (!content || !*content || table_get(&a->added, content, strlen(content)) >= 0) return 0;
+    int id = model_id(a, content);
+    if (id == -1 && only_known) return 0;
+    if (id == -1) id = a->next;
+    if (id < 0 || !build_add_token(a->root, id, content, token, special))
+        return fail(e, "%s: memory: expected room for the added tokens, found none", a->file);
+    const cJSON *last = get(a->root, "added_tokens")->child->prev; /* cJSON keeps the last item there */
+    content = get_text(last, "content");
+    table_put(&a->added, content, strlen(content), id);
+    if (id >= a->next) a->next = id + 1;
+    return 0;
+}
+
+static int by_id(const void *a, const void *b) {
+    const cJSON *x = *(const cJSON *const *)a, *y = *(const cJSON *const *)b;
+    long long i = atoll(x->string), k = atoll(y->string);
+    return (i > k) - (i < k);
+}
+
+static int by_value(const void *a, const void *b) {
+    const cJSON *x = *(const cJSON *const *)a, *y = *(const cJSON *const *)b;
+    return (x->valuedouble > y->valuedouble) - (x->valuedouble < y->valuedouble);
+}
+
+/* The items of an object in the order of their ids; malloc'ed. */
+static const cJSON **sorted(const cJSON *object, int n, int (*order)(const void *, const void *)) {
+    const cJSON **items = malloc(((size_t)n + 1) * sizeof *items), **next = items, *item;
+    if (!items) return NULL;
+    cJSON_ArrayForEach(item, object) *next++ = item;
+    qsort(items, (size_t)n, sizeof *items, order);
+    return items;
+}
+
+/* added_tokens_decoder {"32000": {content, flags}} or added_tokens.json {content: 32000}. Their ids say the order. */
+static int add_listed(Adder *a, const Beside *b, Error *e) {
+    const cJSON *decoder = get(b->config, "added_tokens_decoder"), *object = decoder ? decoder : b->added;
+    int n = cJSON_GetArraySize(object), status = 0;
+    if (n == 0) return 0;
+    const cJSON **items = sorted(object, n, decoder ? by_id : by_value);
+    if (!items) return fail(e, "%s: memory: expected some, found none", a->file);
+    for (int i = 0; i < n && !status; i++)
+        status = decoder ? add_token(a, items[i], get_text(items[i], "content"), -1, false, e)
+                         : add_token(a, NULL, items[i]->string, false, false, e);
+    free(items);
+    return status;
+}
+
+/* What the files say under a key, special_tokens_map.json before tokenizer_config.json. */
+static const cJSON *said(const Beside *b, const char *key) {
+    const cJSON *found = get(b->special, key);
+    return found ? found : get(b->config, key);
+}
+
+static const char *const NAMED[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                    "pad_token", "cls_token", "mask_token"};
+enum { N_NAMED = sizeof NAMED / sizeof *NAMED };
+
+static bool is_named(const char *key) {
+    for (int i = 0; i < N_NAMED; i++)
+        if (strcmp(NAMED[i], key) == 0) return true;
+    return false;
+}
+
+/* The tokens that each class has when no file names others. */
+static const char *default_token(const Beside *b, const char *key) {
+    static const struct {
+        const char *class, *bos, *eos, *unk, *pad;
+    } rows[] = {{"LlamaTokenizer", "<s>", "</s>", "<unk>", NULL},
+                {"GPT2Tokenizer", "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL},
+                {"Qwen2Tokenizer", NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(b->class, rows[i].class) != 0) continue;
+        if (strcmp(key, "bos_token") == 0) return rows[i].bos;
+        if (strcmp(key, "eos_token") == 0) return rows[i].eos;
+        if (strcmp(key, "unk_token") == 0) return rows[i].unk;
+        if (strcmp(key, "pad_token") == 0) return rows[i].pad;
+    }
+    return NULL;
+}
+
+/* Tokens with names (bos_token, image_token...) and without: all are special. */
+static int add_special(Adder *a, const Beside *b, Error *e) {
+    const cJSON *item, *extra = said(b, "extra_special_tokens");
+    for (int i = 0; i < N_NAMED; i++) {
+        const cJSON *token = said(b, NAMED[i]);
+        if (token ? add_token(a, token, token_text(token), true, false, e)
+                  : add_token(a, NULL, default_token(b, NAMED[i]), true, true, e))
+            return -1;
+    }
+    cJSON_ArrayForEach(item, b->config) {
+        size_t n = strlen(item->string);
+        if (n > 6 && strcmp(item->string + n - 6, "_token") == 0 && cJSON_IsString(item) && !is_named(item->string) &&
+            add_token(a, NULL, item->valuestring, true, false, e))
+            return -1;
+    }
+    if (cJSON_GetArraySize(extra) == 0) extra = said(b, "additional_special_tokens");
+    cJSON_ArrayForEach(item, extra) if (add_token(a, item, token_text(item), true, false, e)) return -1;
+    return 0;
+}
+
+static int add_tokens(cJSON *root, const Beside *b, const char *file, Error *e) {
+    Adder a;
+    size_t more = N_NAMED + (size_t)cJSON_GetArraySize(b->config) + (size_t)cJSON_GetArraySize(b->added) +
+                  (size_t)cJSON_GetArraySize(get(b->config, "added_tokens_decoder"));
+    static const char *const lists[] = {"extra_special_tokens", "additional_special_tokens"};
+    for (int i = 0; i < 2; i++) more += (size_t)cJSON_GetArraySize(said(b, lists[i]));
+    int status = adder_init(&a, root, more, file, e);
+    if (!status) status = add_listed(&a, b, e);
+    if (!status) status = add_special(&a, b, e);
+    adder_close(&a);
+    return status;
+}
+
+/* ---- the tokenizer -------------------------------------------------------------------------------------- */
+
+static int special_id(const struct Tokenizer *t, const Beside *b, const char *key) {
+    const cJSON *token = said(b, key);
+    const char *text = token ? token_text(token) : default_token(b, key);
     return text ? table_get(&t->vocab.ids, text, strlen(text)) : -1;
 }
 
 static const char *pick_template(const cJSON *config) {
     const cJSON *found = get(config, "chat_template"), *item;
     if (cJSON_IsString(found)) return found->valuestring;
+    if (cJSON_IsObject(found)) return get_text(found, "default");
     cJSON_ArrayForEach(item, found) {
         const char *name = get_text(item, "name");
         if (name && strcmp(name, "default") == 0) return get_text(item, "template");
@@ -35,120 +298,120 @@ static const char *pick_template(const cJSON *config) {
     return NULL;
 }
 
-static int join(char path[4096], const char *dir, const char *name, Error *e) {
-    if (snprintf(path, 4096, "%s/%s", dir, name) < 4096) return 0;
-    return fail(e, "%.100s: path: expected a shorter one, found %zu bytes", dir, strlen(dir));
+/* chat_template.jinja, else tokenizer_config.json's, else chat_template.json. */
+static int read_template(struct Tokenizer *t, const Beside *b, Error *e) {
+    char path[FILE_PATH];
+    size_t size;
+    int status = 0;
+    if (exists(b->dir, "chat_template.jinja"))
+        return join(path, b->dir, "chat_template.jinja", e) || file_read(&t->chat_template, &size, path, e) ? -1 : 0;
+    const char *template = pick_template(b->config);
+    cJSON *json = template ? NULL : read_beside(b->dir, "chat_template.json", &status, e);
+    if (json) template = pick_template(json);
+    if (!status && template && !(t->chat_template = strdup(template)))
+        status = fail(e, "%s: memory: expected some, found none", b->dir);
+    cJSON_Delete(json);
+    return status;
 }
 
-static int read_config(struct Tokenizer *t, const char *dir, Error *e) {
-    char path[4096];
-    if (join(path, dir, "chat_template.jinja", e)) return -1;
-    size_t size;
-    if (access(path, F_OK) == 0 && file_read(&t->chat_template, &size, path, e)) return -1;
-    if (join(path, dir, "tokenizer_config.json", e)) return -1;
-    if (access(path, F_OK) != 0) return 0;
-    cJSON *config = json_read(path, e);
-    if (!config) return -1;
-    const char *class = get_text(config, "tokenizer_class"), *template = pick_template(config);
-    int bos = token_id(t, config, "bos_token"), status = 0;
+/* Reads the tokenizer.json that the vocabulary and the files beside it make. own_template: a vocabulary file that says
+ * itself what is put around a text. */
+static int read_whole(struct Tokenizer *t, cJSON *root, const Beside *b, bool own_template, const char *file,
+                      Error *e) {
+    if (add_tokens(root, b, file, e) || read_tokenizer_root(t, root, file, e) || read_template(t, b, e)) return -1;
+    int bos = special_id(t, b, "bos_token"), eos = special_id(t, b, "eos_token");
     if (bos >= 0 && !t->n_before) t->bos = bos;
-    add_eos(t, token_id(t, config, "eos_token"));
-    /* transformers' Llama classes set the template by this key, the others leave it alone. */
-    if (class && strncmp(class, "LlamaTokenizer", 14) == 0 && t->bos >= 0) {
-        bool adds_bos = t->n_before > 0;
-        status = json_bool(&adds_bos, config, "add_bos_token", path, e);
-        t->n_before = adds_bos;
-        t->before[0] = t->bos;
+    add_eos(t, eos);
+    add_known_eos(t);
+    if (own_template) return 0;
+    bool adds_bos = false, adds_eos = false;
+    if (get_bool(b, "add_bos_token", &adds_bos, e) || get_bool(b, "add_eos_token", &adds_eos, e)) return -1;
+    if (adds_bos && t->bos >= 0) t->before[t->n_before++] = t->bos;
+    if (adds_eos && eos >= 0) t->after[t->n_after++] = eos;
+    return 0;
+}
+
+static LlamaSteps llama_steps(const Beside *b, int *status, Error *e) {
+    LlamaSteps steps = {.legacy = false, .add_prefix_space = true};
+    if (get_bool(b, "legacy", &steps.legacy, e) || get_bool(b, "add_prefix_space", &steps.add_prefix_space, e))
+        *status = -1;
+    return steps;
+}
+
+static int read_json(struct Tokenizer *t, const Beside *b, const char *path, Error *e) {
+    int status = 0;
+    cJSON *root = json_read(path, e), *model = cJSON_GetObjectItemCaseSensitive(root, "model");
+    if (!root) return -1;
+    const char *type = get_text(model, "type");
+    bool ranked = type ? strcmp(type, "BPE") == 0 : get(model, "merges") != NULL;
+    /* The class sets its own steps, unless the file shows that it is not of that class. */
+    if (ranked && is_class(b, "LlamaTokenizer") && !has_byte_level(get(root, "pre_tokenizer")) &&
+        !has_byte_level(get(root, "decoder"))) {
+        LlamaSteps steps = llama_steps(b, &status, e);
+        if (!status && !build_llama_steps(root, steps)) status = fail(e, "%s: memory: expected some, found none", path);
     }
-    if (!status && template && !t->chat_template && !(t->chat_template = strdup(template)))
-        status = fail(e, "%s: memory: expected some, found none", path);
-    cJSON_Delete(config);
+    if (!status) status = read_whole(t, root, b, true, path, e);
+    cJSON_Delete(root);
+    return status;
+}
+
+static int read_spm(struct Tokenizer *t, const Beside *b, const char *path, Error *e) {
+    int status = 0;
+    bool legacy = true;
+    if (!b->config && !b->special && !b->added) { /* nothing says more than the model itself: its library reads it */
+        if (file_map(&t->file, path, e) || read_sentencepiece(t, &t->file, e)) return -1;
+        t->control_is_text = false;
+        return read_template(t, b, e);
+    }
+    LlamaSteps steps = llama_steps(b, &status, e);
+    if (status || get_bool(b, "legacy", &legacy, e) || file_map(&t->file, path, e)) return -1;
+    cJSON *root = build_from_spm(&t->file, is_class(b, "LlamaTokenizer") ? &steps : NULL, legacy, e);
+    if (!root) return -1;
+    status = read_whole(t, root, b, false, path, e);
+    cJSON_Delete(root);
+    return status;
+}
+
+static int read_gpt2(struct Tokenizer *t, const Beside *b, Error *e) {
+    char vocab[FILE_PATH], merges[FILE_PATH];
+    bool prefix = false, qwen2 = strcmp(b->class, "Qwen2Tokenizer") == 0;
+    if (join(vocab, b->dir, "vocab.json", e) || join(merges, b->dir, "merges.txt", e) ||
+        get_bool(b, "add_prefix_space", &prefix, e))
+        return -1;
+    cJSON *root = build_from_gpt2(vocab, merges, qwen2, prefix, e);
+    if (!root) return -1;
+    int status = read_whole(t, root, b, false, vocab, e);
+    cJSON_Delete(root);
     return status;
 }
 
 int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e) {
-    cJSON *root = json_read(path, e);
-    if (!root) return -1;
-    int status = read_tokenizer_root(t, root, path, e);
-    cJSON_Delete(root);
-    if (status) return -1;
+    Beside b;
     const char *slash = strrchr(path, '/');
     char *dir = slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : strdup(".");
     if (!dir) return fail(e, "%s: memory: expected some, found none", path);
-    status = read_config(t, dir, e);
+    int status = beside_read(&b, dir, e);
+    if (!status) status = read_json(t, &b, path, e);
+    beside_close(&b);
     free(dir);
-    add_known_eos(t);
     return status;
 }
 
-/* merges.txt: a comment on the first line, then one merge a line. */
-static cJSON *read_merges_txt(const char *path, Error *e) {
-    char *text;
-    size_t size;
-    if (file_read(&text, &size, path, e)) return NULL;
-    cJSON *merges = cJSON_CreateArray();
-    bool ok = merges != NULL;
-    char *end = text + size;
-    for (char *line = text, *stop; ok && line < end; line = stop + 1) {
-        stop = memchr(line, '\n', (size_t)(end - line));
-        if (!stop) stop = end;
-        size_t n = (size_t)(stop - line);
-        if (n && line[n - 1] == '\r') n--;
-        if (n == 0 || (line == text && n > 8 && memcmp(line, "#version", 8) == 0)) continue;
-        line[n] = 0; /* the buffer has a byte behind its end */
-        ok = cJSON_AddItemToArray(merges, cJSON_CreateString(line));
+int read_hf_directory(struct Tokenizer *t, const char *dir, Error *e) {
+    Beside b;
+    char path[FILE_PATH];
+    int status = beside_read(&b, dir, e);
+    if (status) goto done;
+    if (exists(dir, "tokenizer.json")) {
+        status = join(path, dir, "tokenizer.json", e) || read_json(t, &b, path, e) ? -1 : 0;
+    } else if (exists(dir, "tokenizer.model")) {
+        status = join(path, dir, "tokenizer.model", e) || read_spm(t, &b, path, e) ? -1 : 0;
+    } else if (exists(dir, "vocab.json")) {
+        status = read_gpt2(t, &b, e);
+    } else {
+        status = fail(e, "%s: tokenizer: expected tokenizer.json, tokenizer.model or vocab.json, found none", dir);
     }
-    free(text);
-    if (ok) return merges;
-    cJSON_Delete(merges);
-    fail(e, "%s: memory: expected room for the merges, found none", path);
-    return NULL;
-}
-
-static const char GPT2_ROOT[] =
-    "{\"model\": {\"type\": \"BPE\"}, \"decoder\": {\"type\": \"ByteLevel\"}, "
-    "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}, \"added_tokens\": []}";
-
-/* One more token of `added_tokens`, special. */
-static bool add_special(cJSON *root, const char *content, int id) {
-    cJSON *token = cJSON_CreateObject();
-    if (cJSON_AddNumberToObject(token, "id", id) && cJSON_AddStringToObject(token, "content", content) &&
-        cJSON_AddTrueToObject(token, "special") &&
-        cJSON_AddItemToArray(cJSON_GetObjectItem(root, "added_tokens"), token))
-        return true;
-    cJSON_Delete(token);
-    return false;
-}
-
-/* The tokenizer.json that vocab.json and merges.txt stand for; takes both. NULL when out of memory. */
-static cJSON *gpt2_root(cJSON *vocab, cJSON *merges, const char *end_token) {
-    cJSON *root = cJSON_Parse(GPT2_ROOT), *model = cJSON_GetObjectItem(root, "model");
-    const cJSON *end = cJSON_GetObjectItemCaseSensitive(vocab, end_token);
-    bool ok = !cJSON_IsNumber(end) || add_special(root, end_token, end->valueint);
-    if (ok && cJSON_AddItemToObject(model, "vocab", vocab)) {
-        if (cJSON_AddItemToObject(model, "merges", merges)) return root;
-        vocab = NULL;
-    }
-    cJSON_Delete(vocab);
-    cJSON_Delete(merges);
-    cJSON_Delete(root);
-    return NULL;
-}
-
-int read_gpt2_files(struct Tokenizer *t, const char *dir, Error *e) {
-    static const char END[] = "<|endoftext|>";
-    char path[4096], merges_path[4096];
-    if (join(path, dir, "vocab.json", e) || join(merges_path, dir, "merges.txt", e)) return -1;
-    cJSON *vocab = json_read(path, e), *merges = vocab ? read_merges_txt(merges_path, e) : NULL;
-    if (!merges) {
-        cJSON_Delete(vocab);
-        return -1;
-    }
-    cJSON *root = gpt2_root(vocab, merges, END);
-    int status = root ? read_tokenizer_root(t, root, path, e) : fail(e, "%s: memory: expected some, found none", path);
-    cJSON_Delete(root);
-    if (status) return -1;
-    t->bos = table_get(&t->vocab.ids, END, strlen(END)); /* GPT-2 begins and ends texts with the same token */
-    add_eos(t, t->bos);
-    return read_config(t, dir, e);
+done:
+    beside_close(&b);
+    return status;
 }

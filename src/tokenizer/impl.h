@@ -54,8 +54,8 @@ int read_gguf_vocab(struct Tokenizer *t, const Gguf *g, Error *e);
 int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e);
 /* read_tokenizer_root - the vocabulary and every step that a tokenizer.json says. */
 int read_tokenizer_root(struct Tokenizer *t, const cJSON *root, const char *file, Error *e);
-/* read_gpt2_files - vocab.json and merges.txt of a directory, as GPT-2's own release has them. */
-int read_gpt2_files(struct Tokenizer *t, const char *dir, Error *e);
+/* read_hf_directory - tokenizer.json, tokenizer.model or vocab.json with merges.txt, with the files beside it. */
+int read_hf_directory(struct Tokenizer *t, const char *dir, Error *e);
 int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e);
 /* sp_check - refuses a model that the library would trust and run out of its memory with. */
 int sp_check(const File *file, Error *e);

@@ -9,60 +9,12 @@
 #include <string.h>
 
 #include "tokenizer/impl.h"
+#include "tokenizer/proto.h"
 
 enum { MODEL_PIECE = 1, MODEL_NORMALIZER = 3, MODEL_DENORMALIZER = 5 };
 enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3, TYPE_USER_DEFINED = 4 };
 enum { NORMALIZER_CHARSMAP = 2 };
 enum { MAX_RULES = 32, MAX_USER_PREFIXES = 64 };
-
-/* ---- protobuf ------------------------------------------------------------------------------------------- */
-
-/* A message or a field of one: [at, end) of the file. */
-typedef struct {
-    const unsigned char *at, *end;
-} Span;
-
-typedef struct {
-    unsigned number;
-    unsigned wire; /* 0 varint, 1 eight bytes, 2 a length and bytes, 5 four bytes */
-    uint64_t varint;
-    Span bytes; /* wires 1, 2, 5 */
-} Field;
-
-static bool take_varint(Span *s, uint64_t *x) {
-    *x = 0;
-    for (unsigned shift = 0; shift < 64 && s->at < s->end; shift += 7) {
-        unsigned char byte = *s->at++;
-        *x |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) return true;
-    }
-    return false;
-}
-
-/* The next field; false at the end, and (*broken set) where no field can begin. */
-static bool next_field(Span *s, Field *f, bool *broken) {
-    uint64_t tag, n = 0;
-    if (s->at == s->end) return false;
-    *broken = true;
-    if (!take_varint(s, &tag) || tag > UINT32_MAX || tag >> 3 == 0) return false;
-    *f = (Field){.number = (unsigned)(tag >> 3), .wire = (unsigned)(tag & 7)};
-    switch (f->wire) {
-    case 0:
-        if (!take_varint(s, &f->varint)) return false;
-        break;
-    case 1: n = 8; break;
-    case 2:
-        if (!take_varint(s, &n)) return false;
-        break;
-    case 5: n = 4; break;
-    default: return false; /* groups: no field of this format is one */
-    }
-    if (n > (size_t)(s->end - s->at)) return false;
-    f->bytes = (Span){s->at, s->at + n};
-    s->at += n;
-    *broken = false;
-    return true;
-}
 
 /* ---- normalization rules -------------------------------------------------------------------------------- */
 
@@ -145,9 +97,9 @@ static int check_rules(Span map, const char *what, const char *file, Error *e) {
 }
 
 static int check_normalizer(Span spec, const char *what, const char *file, Error *e) {
-    Field f;
+    ProtoField f;
     bool broken = false;
-    while (next_field(&spec, &f, &broken))
+    while (proto_next(&spec, &f, &broken))
         if (f.number == NORMALIZER_CHARSMAP && f.wire == 2 && check_rules(f.bytes, what, file, e)) return -1;
     return broken ? fail(e, "%s: %s: expected protobuf fields, found none", file, what) : 0;
 }
@@ -173,12 +125,12 @@ static int add_user(Users *u, Span text, const char *file, Error *e) {
 }
 
 static int check_piece(Span piece, size_t index, Users *users, const char *file, Error *e) {
-    Field f;
+    ProtoField f;
     Span text = {piece.at, piece.at};
     uint64_t type = 1;
     float score = 0;
     bool broken = false;
-    while (next_field(&piece, &f, &broken)) {
+    while (proto_next(&piece, &f, &broken)) {
         if (f.number == PIECE_TEXT && f.wire == 2) text = f.bytes;
         if (f.number == PIECE_SCORE && f.wire == 5) memcpy(&score, f.bytes.at, sizeof score);
         if (f.number == PIECE_TYPE && f.wire == 0) type = f.varint;
@@ -220,11 +172,11 @@ static int check_users(Users *u, const char *file, Error *e) {
 int sp_check(const File *file, Error *e) {
     Span model = {file->data, file->data + file->size};
     Users users = {0};
-    Field f;
+    ProtoField f;
     bool broken = false;
     int status = 0;
     size_t n_pieces = 0;
-    while (!status && next_field(&model, &f, &broken)) {
+    while (!status && proto_next(&model, &f, &broken)) {
         if (f.wire != 2) continue;
         if (f.number == MODEL_PIECE) status = check_piece(f.bytes, n_pieces++, &users, file->path, e);
         if (f.number == MODEL_NORMALIZER) status = check_normalizer(f.bytes, "normalizer_spec", file->path, e);
