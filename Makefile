@@ -28,7 +28,7 @@ CPPFLAGS += -I. -Isrc -D_GNU_SOURCE -MMD -MP
 HARDEN   := -fstack-protector-strong -fstack-clash-protection -fPIE
 CONTRACT := -ffp-contract=fast # products and sums become one instruction where the kernels' CPU has it
 LDFLAGS  += -fopenmp -pie -Wl,-z,relro,-z,now,-z,noexecstack
-LDLIBS   += -lopenblas -lsentencepiece -lonig -lutf8proc -lcjson -ledit -lstdc++ -lm
+LDLIBS   += -lsentencepiece -lonig -lutf8proc -lcjson -ledit -lstdc++ -lm
 ifeq ($(wildcard scripts/config/$(CONFIG).mk),)
 $(error CONFIG: expected one of $(patsubst scripts/config/%.mk,%,$(wildcard scripts/config/*.mk)), found '$(CONFIG)')
 endif

@@ -55,9 +55,10 @@ int main(int argc, char **argv) {
     Error e = {0};
     on_signal(SIGINT, on_interrupt);
     sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, NULL);
-    on_signal(SIGTERM, on_end);
-    if (signal(SIGHUP, SIG_IGN) != SIG_IGN) on_signal(SIGHUP, on_end); /* nohup stays in force */
-    on_signal(SIGXFSZ, SIG_IGN);                                       /* a file too large is a failed write */
+    static const int ends[] = {SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) /* what is ignored from outside (nohup) stays so */
+        if (signal(ends[i], SIG_IGN) != SIG_IGN) on_signal(ends[i], on_end);
+    on_signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
     int code;
     if (options_parse(&o, argc, argv, &e)) {
         code = 2;
@@ -71,7 +72,7 @@ int main(int argc, char **argv) {
         code = mode_find(o.mode)->run(&o, stdout, &e);
     }
     if (e.text[0]) fprintf(stderr, "run: %s\n", e.text);
-    else if (code == 0 && fflush(stdout)) {
+    else if (code == 0 && (fflush(stdout) || ferror(stdout))) {
         fprintf(stderr, "run: standard output: writing: expected success, found an error\n");
         code = 1;
     }

@@ -717,7 +717,7 @@ static void a_page_names_its_file(void **state) {
     file_close(&f);
     assert_false(file_mapped_at(path, path)); /* the stack is no file's */
     assert_int_equal(file_read(&text, &n, FIXTURES, &e), -1);
-    assert_int_equal(expect("a directory", &e, FIXTURES ": file: expected to read it, found Is a directory"), 0);
+    assert_int_equal(expect("a directory", &e, FIXTURES ": file: expected a regular file, found a directory"), 0);
 }
 
 /* Arrays in arrays end before the stack does. */

@@ -119,7 +119,7 @@ cut() { # NAME MODEL WHAT
     else not_ok "$1 while writing $target" "$(tail -n 1 "$dir/py")"; fi
 }
 for target in no.gguf no.bin nodir; do
-    for signals in SIGINT SIGINT,SIGINT SIGTERM SIGHUP; do cut "$signals" weights/shakespeare.gguf $signals; done
+    for signals in SIGINT SIGINT,SIGINT SIGTERM SIGHUP SIGQUIT SIGXCPU; do cut "$signals" weights/shakespeare.gguf $signals; done
     cut "a source that shrinks" weights/shakespeare.gguf shrinks
 done
 # A large file that only goes along: nobody touches its bytes but the copy.

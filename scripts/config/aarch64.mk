@@ -5,8 +5,8 @@ SYSROOT  := build/aarch64/sysroot
 OPENBLAS := $(SYSROOT)/usr/lib/aarch64-linux-gnu/openblas-openmp
 CC       := aarch64-linux-gnu-gcc
 CXX      := aarch64-linux-gnu-g++
-CPPFLAGS += --sysroot=$(SYSROOT) -isystem $(SYSROOT)/usr/include/aarch64-linux-gnu/openblas-openmp
-LDFLAGS  += --sysroot=$(SYSROOT) -L$(OPENBLAS) -Wl,-rpath-link,$(OPENBLAS)
+CPPFLAGS += --sysroot=$(SYSROOT)
+LDFLAGS  += --sysroot=$(SYSROOT)
 EMULATOR := qemu-aarch64 -L $(SYSROOT) -E LD_LIBRARY_PATH=$(patsubst $(SYSROOT)%,%,$(OPENBLAS))
 # What is said of sources, documents and references holds on every machine or none. The trained models take more than
 # a quarter of an hour in emulated code; the other long tests ask for less there.

@@ -9,20 +9,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char *kind_of(mode_t mode) {
+    return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+/* The descriptor of a regular file and what fstat says of it; -1 on failure. Opening never waits: a pipe that nobody
+ * writes to would keep the program for ever. */
+static int open_regular(const char *path, struct stat *st, Error *e) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return fail(e, "%s: file: expected to open it, found %s", path, strerror(errno));
+    if (fstat(fd, st) != 0) fail(e, "%s: file: expected its size, found %s", path, strerror(errno));
+    else if (S_ISREG(st->st_mode)) return fd;
+    else fail(e, "%s: file: expected a regular file, found %s", path, kind_of(st->st_mode));
+    close(fd);
+    return -1;
+}
+
 int file_map(File *f, const char *path, Error *e) {
     *f = (File){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC), status = -1;
     struct stat st;
-    if (fd < 0) return fail(e, "%s: file: expected to open it, found %s", path, strerror(errno));
-    if (fstat(fd, &st) != 0) {
-        fail(e, "%s: file: expected its size, found %s", path, strerror(errno));
-        goto done;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        fail(e, "%s: file: expected a regular file, found %s", path,
-             S_ISDIR(st.st_mode) ? "a directory" : "something else");
-        goto done;
-    }
+    int fd = open_regular(path, &st, e), status = -1;
+    if (fd < 0) return -1;
     if (st.st_size == 0) {
         fail(e, "%s: size: expected a model or tokenizer, found an empty file", path);
         goto done;
@@ -45,13 +52,54 @@ done:
     return status;
 }
 
+/* The most that a file of a kind may hold: many times what any model has. JSON in memory takes 40 times its text. */
+static size_t most_of(const char *path) {
+    enum { MIB = 1 << 20 };
+    static const struct {
+        const char *name; /* or the end of it */
+        size_t most;
+    } kinds[] = {{"model.safetensors.index.json", 64 * MIB},
+                 {"tokenizer_config.json", 16 * MIB},
+                 {"added_tokens.json", 16 * MIB},
+                 {"special_tokens_map.json", 4 * MIB},
+                 {"config.json", 4 * MIB}, /* generation_config.json too */
+                 {"vocab.json", 128 * MIB},
+                 {"merges.txt", 128 * MIB},
+                 {".json", 256 * MIB}, /* tokenizer.json under any name */
+                 {".jinja", 4 * MIB}};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t m = strlen(kinds[i].name);
+        if (n >= m && strcmp(path + n - m, kinds[i].name) == 0) return kinds[i].most;
+    }
+    return SIZE_MAX;
+}
+
+/* A pipe that is standard input by another name (/dev/stdin, a shell's `<(...)`) is read like it. */
+static int open_text(const char *path, struct stat *st, Error *e) {
+    if (strcmp(path, "-") == 0) return *st = (struct stat){0}, dup(STDIN_FILENO);
+    if (strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+        strncmp(path, "/proc/self/fd/", 14) == 0)
+        return *st = (struct stat){0}, open(path, O_RDONLY | O_CLOEXEC);
+    return open_regular(path, st, e);
+}
+
 int file_read(char **data, size_t *size, const char *path, Error *e) {
-    bool standard_input = strcmp(path, "-") == 0;
+    struct stat st;
+    size_t most = most_of(path);
     *data = NULL;
     *size = 0;
-    int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), status = -1;
+    int fd = open_text(path, &st, e), status = -1;
     if (fd < 0) return fail(e, "%s: file: expected to open it, found %s", path, strerror(errno));
+    if (st.st_size > 0 && (uintmax_t)st.st_size > most) {
+        fail(e, "%s: size: expected at most %zu bytes, found %lld", path, most, (long long)st.st_size);
+        goto done;
+    }
     for (size_t room = 0;;) {
+        if (*size > most) {
+            fail(e, "%s: size: expected at most %zu bytes, found more", path, most);
+            goto done;
+        }
         if (*size + 1 >= room) {
             room = room ? 2 * room : 1 << 16;
             char *larger = realloc(*data, room);
@@ -77,7 +125,7 @@ done:
         free(*data);
         *data = NULL;
     }
-    if (!standard_input) close(fd);
+    close(fd);
     return status;
 }
 

@@ -15,8 +15,9 @@ typedef struct {
 /* file_map - maps path. Refuses what is no regular file, and an empty file, by name. */
 int file_map(File *f, const char *path, Error *e);
 
-/* file_read - the whole content of a regular file, a pipe, or standard input ("-"); *data is
- * malloc'ed with a NUL after the last byte (not counted). */
+/* file_read - the whole content of a regular file or of standard input ("-", /dev/stdin, /dev/fd/N); *data is malloc'ed
+ * with a NUL after the last byte (not counted). Refuses what is larger than a file of that name can be: config.json 4
+ * MiB, tokenizer.json 256 MiB, ... (a table in file.c); a text has no limit but memory. */
 int file_read(char **data, size_t *size, const char *path, Error *e);
 
 void file_close(File *f);

@@ -3,9 +3,10 @@
  * OpenBLAS's or that of our own kernels, whichever is the greater: OpenBLAS may not know a newer CPU and fall back. A
  * shared machine changes its speed from second to second, so the limit is measured anew before each run, for that run.
  */
-#include <cblas.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "modes/modes.h"
@@ -57,8 +58,38 @@ static void read_share(const Thread *t, void *arg) {
     if (t->id < 64) r->sum[t->id] = a[0]; /* the sum is used, so that the reading is done */
 }
 
+/* OpenBLAS is loaded for this yardstick alone: its constructor takes memory and threads, and does not end where there
+ * is too little address space. Its enumerations are C's ints. */
+enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
+typedef void Sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                   const float *b, int ldb, float beta, float *c, int ldc);
+
+typedef struct {
+    Sgemm *sgemm;     /* NULL: there is no OpenBLAS on this machine */
+    const char *core; /* the CPU it takes this one for */
+} Blas;
+
+/* The library stays loaded: its threads cannot be taken out of a running process. */
+static Blas blas_load(void) {
+    Blas blas = {NULL, "none"};
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY)
+        return blas; /* its constructor may loop */
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return blas;
+    *(void **)&blas.sgemm = dlsym(library, "cblas_sgemm");
+    char *(*core)(void);
+    void (*set_threads)(int);
+    *(void **)&core = dlsym(library, "openblas_get_corename");
+    *(void **)&set_threads = dlsym(library, "openblas_set_num_threads");
+    if (set_threads) set_threads(1); /* each of our threads has its share */
+    if (core) blas.core = core();
+    return blas;
+}
+
 typedef struct {
     float *a, *b, *c; /* [GEMM_N, GEMM_N] */
+    Blas blas;
     bool own;
 } Gemm;
 
@@ -72,9 +103,9 @@ static void gemm_share(const Thread *t, void *arg) {
         Mat b = {
             .dtype = DTYPE_F32, .rows = GEMM_N, .cols = GEMM_N, .stride_bytes = GEMM_N * sizeof(float), .data = g->b};
         a.kernels->gemm(g->c, GEMM_N, &b, (int)from, (int)to, &a, false);
-    } else { /* within our parallel region OpenBLAS runs on the calling thread alone */
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)(to - from), GEMM_N, GEMM_N, 1, g->a + from * GEMM_N,
-                    GEMM_N, g->b, GEMM_N, 0, g->c + from * GEMM_N, GEMM_N);
+    } else {
+        g->blas.sgemm(ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE, (int)(to - from), GEMM_N, GEMM_N, 1, g->a + from * GEMM_N,
+                      GEMM_N, g->b, GEMM_N, 0, g->c + from * GEMM_N, GEMM_N);
     }
 }
 
@@ -96,7 +127,7 @@ static int machine_open(Machine *m, Team *team, Error *e) {
     uint64_t *data = malloc(READ_BYTES); /* larger than most caches */
     *m = (Machine){team,
                    {.data = data, .n = READ_BYTES / sizeof *data},
-                   {calloc(n, sizeof(float)), calloc(n, sizeof(float)), calloc(n, sizeof(float)), false}};
+                   {calloc(n, sizeof(float)), calloc(n, sizeof(float)), calloc(n, sizeof(float)), blas_load(), false}};
     if (!data || !m->gemm.a || !m->gemm.b || !m->gemm.c) {
         machine_close(m);
         m->team = NULL;
@@ -122,6 +153,7 @@ static double best_rate(Team *team, void (*pass)(const Thread *t, void *arg), vo
 static double read_rate(Machine *m) { return best_rate(m->team, read_share, &m->reading, READ_BYTES); }
 
 static double gemm_rate(Machine *m, bool own) {
+    if (!own && !m->gemm.blas.sgemm) return 0;
     m->gemm.own = own;
     return best_rate(m->team, gemm_share, &m->gemm, 2.0 * GEMM_N * GEMM_N * GEMM_N);
 }
@@ -195,6 +227,7 @@ static bool bench(BenchResult *r, Session *s, const Options *o, const int *token
 
 typedef struct {
     double read, blas, own; /* GB/s, GFLOP/s */
+    const char *core;       /* that OpenBLAS computes for */
 } Rates;
 
 static void print(FILE *out, const Options *o, const BenchResult *r, int n, int threads, const Rates *rates) {
@@ -204,7 +237,7 @@ static void print(FILE *out, const Options *o, const BenchResult *r, int n, int 
         fprintf(out,
                 "{\"threads\": %d, \"cpu\": \"%s\", \"read_gb_s\": %.2f, \"sgemm_gflops\": %.1f, "
                 "\"openblas_gflops\": %.1f, \"openblas_cpu\": \"%s\", \"results\": [",
-                threads, cpu, rates->read, gemm, rates->blas, openblas_get_corename());
+                threads, cpu, rates->read, gemm, rates->blas, rates->core);
         for (int i = 0; i < n; i++)
             fprintf(out,
                     "%s{\"test\": \"%s\", \"tok_s\": %.3f, \"min\": %.3f, \"max\": %.3f, "
@@ -218,7 +251,7 @@ static void print(FILE *out, const Options *o, const BenchResult *r, int n, int 
                     r[i].min, r[i].max, r[i].fraction, rates->read, gemm, rates->blas);
     } else {
         fprintf(out, "%d threads, %s kernels; memory reads %.1f GB/s; f32 products %.0f GFLOP/s, OpenBLAS (%s) %.0f\n",
-                threads, cpu, rates->read, rates->own, openblas_get_corename(), rates->blas);
+                threads, cpu, rates->read, rates->own, rates->core, rates->blas);
         fputs("test              tok/s       min       max  of the limit\n", out);
         for (int i = 0; i < n; i++)
             fprintf(out, "%-13s %9.1f %9.1f %9.1f %12.0f%%\n", r[i].name, r[i].median, r[i].min, r[i].max,
@@ -256,7 +289,8 @@ int mode_bench(const Options *o, FILE *out, Error *e) {
     }
     fill_tokens(tokens, room, s.model.config.vocab_size);
     if (machine_open(&machine, s.state.team, e)) goto done;
-    Rates rates = {read_rate(&machine) / 1e9, gemm_rate(&machine, false) / 1e9, gemm_rate(&machine, true) / 1e9};
+    Rates rates = {read_rate(&machine) / 1e9, gemm_rate(&machine, false) / 1e9, gemm_rate(&machine, true) / 1e9,
+                   machine.gemm.blas.core};
     bool own = rates.own > rates.blas;
 
     Cost cost = cost_of(&s.model);

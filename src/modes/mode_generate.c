@@ -4,9 +4,9 @@
 #include "gen/generate.h"
 #include "modes/modes.h"
 
-/* The prompt as it was given; ids have no text of their own and are decoded. */
-static void echo_prompt(const Options *o, const Session *s, const int *ids, int n, FILE *out, const char *text,
-                        size_t size) {
+/* The prompt as it was given; ids have no text of their own and are decoded. -1 when writing failed. */
+static int echo_prompt(const Options *o, const Session *s, const int *ids, int n, FILE *out, const char *text,
+                       size_t size) {
     if (o->color) fputs("\033[36m", out);
     if (text) text_print(out, text, size, o->raw);
     for (int i = 0; !text && i < n; i++) {
@@ -16,7 +16,7 @@ static void echo_prompt(const Options *o, const Session *s, const int *ids, int 
         text_print(out, bytes, length, o->raw);
     }
     if (o->color) fputs("\033[0m", out);
-    fflush(out);
+    return fflush(out) || ferror(out) ? -1 : 0;
 }
 
 int mode_generate(const Options *o, FILE *out, Error *e) {
@@ -31,7 +31,10 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
         generator_init(&g, o, &s, e) || generator_prompt(&g, ids, n, e))
         goto done;
     /* Only now is anything printed: what failed up to here leaves standard output empty. */
-    if (!o->no_echo) echo_prompt(o, &s, ids, n, out, text, size);
+    if (!o->no_echo && echo_prompt(o, &s, ids, n, out, text, size)) {
+        fail(e, "standard output: expected to write the prompt, found an error");
+        goto done;
+    }
     stream_init(&stream, out, o->stop, o->n_stop);
     stream.raw = o->raw;
     if (generator_text(&g, &stream, e)) goto done;

@@ -172,6 +172,12 @@ int mode_perplexity(const Options *o, FILE *out, Error *e) {
     code = llamacpp ? protocol_llamacpp(o, &score, ids, n, &bytes, e) : protocol_hf(o, &score, ids, n, &bytes, e);
     if (code) goto done;
     double ppl = exp(score.nll / (double)score.scored);
+    if (!isfinite(ppl)) {
+        fail(e, "%s: perplexity: expected a finite number, found e^%.6g (see --check)", o->checkpoint,
+             score.nll / (double)score.scored);
+        code = 1;
+        goto done;
+    }
     double bits = bytes ? score.nll / log(2.0) / (double)bytes : 0;
     if (o->json)
         fprintf(out,
