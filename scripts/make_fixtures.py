@@ -54,6 +54,13 @@ def llama(seed, dtype=torch.float32, rope=None, **changes):
     return randomize(transformers.LlamaForCausalLM(config), seed, dtype)
 
 
+def family(seed, kind, dtype=torch.float32, **changes):
+    """A tiny model of another family: kind names its classes ("Qwen2")."""
+    config = getattr(transformers, f"{kind}Config")(**{**BASE, **changes})
+    config._attn_implementation = "eager"
+    return randomize(getattr(transformers, f"{kind}ForCausalLM")(config), seed, dtype)
+
+
 def row(name, path, ref, tolerance=1e-4):
     rows.append((name, str(path), ref, f"{tolerance:g}"))
 
@@ -79,7 +86,7 @@ def write_hf(name, model, dtype=torch.float32, shards=1, legacy=False):
     wanted = ("architectures model_type hidden_act hidden_size intermediate_size num_hidden_layers num_attention_heads "
               "num_key_value_heads head_dim vocab_size max_position_embeddings rms_norm_eps rope_parameters "
               "tie_word_embeddings attention_bias mlp_bias bos_token_id eos_token_id n_embd n_layer n_head n_positions "
-              "n_inner layer_norm_epsilon activation_function").split()
+              "n_inner layer_norm_epsilon activation_function use_sliding_window sliding_window max_window_layers").split()
     c = {k: c[k] for k in wanted if k in c}
     c["architectures"] = [type(model).__name__]
     if legacy and "rope_parameters" in c:
@@ -118,14 +125,21 @@ GGUF_TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm
             "transformer.wte": "token_embd", "transformer.wpe": "position_embd", "transformer.ln_f": "output_norm"}
 
 
-def write_gguf(name, model, kind=Q.F32, rope_freqs=None):
+GGUF_ARCH = {"mistral": "llama"}  # where it is not model_type
+GGUF_PAIRS = {"llama"}  # architectures whose q and k are reordered for adjacent pairs
+
+
+def write_gguf(name, model, kind=Q.F32, rope_freqs=None, arch=None):
     """-> file name and the model with its weights as stored."""
     c = model.config
     gpt2 = c.model_type == "gpt2"
+    arch = arch or GGUF_ARCH.get(c.model_type, c.model_type)
+    pairs = arch in GGUF_PAIRS
+    head_dim = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
     heads = c.num_attention_heads
     kv_heads = getattr(c, "num_key_value_heads", heads)
     path = root / f"{name}.gguf"
-    w = gguf.GGUFWriter(path, "gpt2" if gpt2 else "llama")
+    w = gguf.GGUFWriter(path, arch)
     w.add_block_count(c.num_hidden_layers)
     w.add_context_length(c.max_position_embeddings)
     w.add_embedding_length(c.hidden_size)
@@ -138,10 +152,10 @@ def write_gguf(name, model, kind=Q.F32, rope_freqs=None):
         w.add_layer_norm_rms_eps(c.rms_norm_eps)
         rope = c.rope_parameters
         w.add_rope_freq_base(rope["rope_theta"])
-        w.add_rope_dimension_count(c.head_dim)
-        if c.head_dim != c.hidden_size // heads:
-            w.add_key_length(c.head_dim)
-            w.add_value_length(c.head_dim)
+        w.add_rope_dimension_count(head_dim)
+        if head_dim != c.hidden_size // heads:
+            w.add_key_length(head_dim)
+            w.add_value_length(head_dim)
         if rope["rope_type"] == "longrope":
             w.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
             w.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
@@ -170,7 +184,7 @@ def write_gguf(name, model, kind=Q.F32, rope_freqs=None):
             layer = pieces[2]
             target = f"blk.{layer}.{GGUF_NAMES['.'.join(pieces[3:])]}"
         n = heads if target.endswith("attn_q") else kv_heads if target.endswith("attn_k") else 0
-        if n and not gpt2:
+        if n and pairs:
             x = permute(x, n)
         conv1d = gpt2 and suffix == "weight" and x.ndim == 2 and layer is not None
         if conv1d:
@@ -184,7 +198,7 @@ def write_gguf(name, model, kind=Q.F32, rope_freqs=None):
             w.add_tensor(f"{target}.{suffix}", x)
         if conv1d:
             x = x.T
-        if n and not gpt2:
+        if n and pairs:
             x = x.reshape(n, x.shape[0] // n // 2, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
         stored[key] = torch.from_numpy(np.ascontiguousarray(x))
     w.write_header_to_file()
@@ -195,6 +209,27 @@ def write_gguf(name, model, kind=Q.F32, rope_freqs=None):
     as_stored.load_state_dict(stored, strict=False)
     as_stored.tie_weights()
     return path.name, as_stored
+
+
+def split_gguf(name, parts):
+    """The tensors of a GGUF over several files, as llama-gguf-split makes them: the keys are in the first."""
+    source = gguf.GGUFReader(root / f"{name}.gguf")
+    n = len(source.tensors)
+    for i in range(parts):
+        w = gguf.GGUFWriter(root / f"{name}_split-{i + 1:05d}-of-{parts:05d}.gguf", source.fields["general.architecture"].contents())
+        for key, field in source.fields.items() if i == 0 else ():
+            if not key.startswith("GGUF.") and key != "general.architecture":
+                w.add_key_value(key, field.contents(), field.types[0])
+        w.add_key_value("split.no", i, gguf.GGUFValueType.UINT16)
+        w.add_key_value("split.count", parts, gguf.GGUFValueType.UINT16)
+        w.add_key_value("split.tensors.count", n, gguf.GGUFValueType.INT32)
+        for t in source.tensors[i * n // parts:(i + 1) * n // parts]:
+            w.add_tensor(t.name, t.data, raw_dtype=t.tensor_type)
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+    return f"{name}_split-00001-of-{parts:05d}.gguf"
 
 
 def write_bin(name, model, version, group=32):
@@ -256,10 +291,17 @@ def write_bin(name, model, version, group=32):
     return path.name, as_stored
 
 
+def architecture(path):
+    return gguf.GGUFReader(path).fields["general.architecture"].contents()
+
+
 def check():
     """The files say what their references were computed from: read each back through hf_reference's own reader."""
     lines = (root / "models.tsv").read_text().splitlines()[1:]
-    for name, path, ref, _ in (line.split("\t") for line in lines):
+    lines = [line.split("\t") for line in lines]
+    lines = [line for line in lines if line[0] not in ("qkv_bias_gguf", "base_split") and  # no class has exactly these biases
+             (not line[1].endswith(".gguf") or architecture(root / line[1]) in ("llama", "gpt2"))]
+    for name, path, ref, _ in lines:
         expected = load_file(root / ref)
         found = capture(load(root / path), expected["tokens"].tolist())["logits"]
         worst = np.abs(found - expected["logits"]).max()
@@ -282,6 +324,7 @@ def main():
         name = f"base_{kind.name.lower()}"
         path, stored = write_gguf(name, m, kind)
         row(name, path, reference(name, stored))
+    row("base_split", split_gguf("base_q4_1", 3), "base_q4_1.ref.safetensors")
     # heads, tied heads, thetas, eps, types
     m = llama(2, torch.bfloat16, {"rope_type": "default", "rope_theta": 500000.0}, num_key_value_heads=4,
               tie_word_embeddings=True, rms_norm_eps=1e-6)
@@ -325,6 +368,12 @@ def main():
             continue
         row(f"rope_{rule}_gguf", path, ref[0])
         row(f"rope_{rule}_gguf_long", path, ref[1])
+    # another family: biases on q, k and v only, GGUF in half-split pairs; and as a GGUF llama
+    m = family(30, "Qwen2", torch.float16, rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})
+    ref = reference("qwen2", m)
+    row("qwen2_hf", write_hf("qwen2", m, torch.float16), ref)
+    row("qwen2_gguf", write_gguf("qwen2", m, Q.F16)[0], ref)
+    row("qkv_bias_gguf", write_gguf("qkv_bias", m, Q.F16, arch="llama")[0], ref)
     # GPT-2
     config = transformers.GPT2Config(n_embd=32, n_inner=48, n_layer=2, n_head=4, n_positions=32, vocab_size=64,
                                      bos_token_id=1, eos_token_id=2)

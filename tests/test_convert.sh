@@ -26,10 +26,10 @@ converted() {
 for source in base_hf base.gguf base_v0.bin base_v1.bin; do
     for target in x.gguf x.bin xdir; do converted "$source to $target" $F/$source "$dir/$target" 1e-5; done
 done
-for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf mha_tied_hf biases_hf; do
+for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf mha_tied_hf biases_hf qwen2_hf qwen2.gguf; do
     converted "$source to GGUF" $F/$source "$dir/$source.gguf" 1e-5
 done
-for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf biases_hf rope_yarn.gguf; do
+for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf biases_hf rope_yarn.gguf qwen2_hf qwen2.gguf; do
     converted "$source to a directory" $F/$source "$dir/xdir" 1e-5
 done
 tokens=1,34,22,5,7,9,40,43 # of 48
@@ -37,6 +37,19 @@ for source in $F/ladder/rms_gelu_learned_gqa $F/ladder/ln_swiglu_rope_mha; do
     converted "${source##*/} to a directory" "$source" "$dir/xdir" 1e-5
 done
 tokens=1,34,22,5,7,9,40,63
+# config_has NAME TEXT - the directory's config.json has it
+config_has() { if grep -qF "$2" "$dir/xdir/config.json"; then ok "$1"; else not_ok "$1" "$(cat "$dir/xdir/config.json")"; fi; }
+converted "biases on q, k and v only: no Llama" $F/qkv_bias.gguf "$dir/xdir" 1e-5
+config_has "biases on q, k and v only: a Qwen2" '"model_type": "qwen2"'
+cp -r $F/base_hf "$dir/ends" && echo '{"eos_token_id": [2, 7, 9]}' >"$dir/ends/generation_config.json"
+converted "end tokens" "$dir/ends" "$dir/xdir" 0
+config_has "every end token" '"eos_token_id": [2, 7, 9]'
+mkdir "$dir/empty"
+"$RUN" $F/gpt2_hf -m convert -o "$dir/empty" --quiet 2>/dev/null
+if [ -d "$dir/empty" ]; then ok "a refusal leaves an empty directory"; else not_ok "a refusal leaves an empty directory" "it is gone"; fi
+if "$RUN" $F/base.gguf -m convert -o "$dir/empty" --quiet; then same "into an empty directory" $F/base.gguf "$dir/empty" 1e-5
+else not_ok "into an empty directory" "exit $?"; fi
+converted "parts of a GGUF to one" $F/base_q4_1_split-00001-of-00003.gguf "$dir/joined.gguf" 0
 cp -r $F/base_hf "$dir/with" && cp $F/tokenizers/llama/*.json "$dir/with"
 rm -rf "${dir:?}/xdir"
 if "$RUN" "$dir/with" -m convert -o "$dir/xdir" --quiet && cmp -s "$dir/with/tokenizer.json" "$dir/xdir/tokenizer.json" &&

@@ -306,7 +306,12 @@ static void accurate_to_position_1048576(void **state) {
 static void read_config(Checkpoint *ck, const cJSON *config) {
     char path[] = "/tmp/rope-config-XXXXXX";
     cJSON *full = cJSON_Duplicate(config, 1);
-    if (!cJSON_HasObjectItem(full, "model_type")) cJSON_AddStringToObject(full, "model_type", "llama");
+    /* Llama reads no partial_rotary_factor; the mix of the swaps that is a LLaMA does. */
+    bool partial = cJSON_HasObjectItem(full, "partial_rotary_factor");
+    if (!cJSON_HasObjectItem(full, "model_type"))
+        cJSON_AddStringToObject(full, "model_type", partial ? "llama_swap" : "llama");
+    static const char *const swap[][2] = {{"norm", "rmsnorm"}, {"ffn", "swiglu"}, {"positions", "rope"}};
+    for (int i = 0; i < 3; i++) cJSON_AddStringToObject(full, swap[i][0], swap[i][1]);
     static const struct {
         const char *key;
         double value;

@@ -33,7 +33,7 @@ void *checkpoint_alloc(Checkpoint *ck, size_t count, size_t item_bytes, Error *e
     return checkpoint_own(ck, calloc(count ? count : 1, item_bytes), e);
 }
 
-int checkpoint_add(Checkpoint *ck, Field field, int layer, const char *name, Mat mat, Error *e) {
+static int add_one(Checkpoint *ck, Field field, int layer, const File *file, const char *name, Mat mat, Error *e) {
     if (ck->n_tensors == ck->tensors_room) {
         size_t room = ck->tensors_room ? 2 * ck->tensors_room : 64;
         Tensor *more = realloc(ck->tensors, room * sizeof *more);
@@ -42,9 +42,43 @@ int checkpoint_add(Checkpoint *ck, Field field, int layer, const char *name, Mat
         ck->tensors_room = room;
     }
     Tensor *t = &ck->tensors[ck->n_tensors++];
-    *t = (Tensor){.field = field, .layer = layer, .mat = mat};
+    *t = (Tensor){.field = field, .layer = layer, .file = file->path, .mat = mat};
     snprintf(t->name, sizeof t->name, "%s", name);
     return 0;
+}
+
+int checkpoint_add(Checkpoint *ck, int field, int layer, const File *file, const char *name, Mat mat, Error *e) {
+    const Config *c = &ck->config;
+    int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim, ffn = c->hidden_dim;
+    const struct {
+        int fused, n;
+        Field field[3];
+        int rows[3];
+    } parts[] = {{FIELD_QKV, 3, {FIELD_WQ, FIELD_WK, FIELD_WV}, {q, kv, kv}},
+                 {FIELD_QKV_BIAS, 3, {FIELD_BQ, FIELD_BK, FIELD_BV}, {q, kv, kv}},
+                 {FIELD_GATE_UP, 2, {FIELD_W_GATE, FIELD_W_UP}, {ffn, ffn}}};
+    if (field < FIELD_COUNT) return add_one(ck, (Field)field, layer, file, name, mat, e);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].fused != field) continue;
+        bool vector = field == FIELD_QKV_BIAS;
+        int rows = vector ? mat.cols : mat.rows, from = 0, all = parts[i].rows[0] + parts[i].rows[1] + parts[i].rows[2];
+        if (rows != all || (vector && (mat.rows != 1 || dtype_info[mat.dtype].block_values != 1)))
+            return fail(e, "%s: %s: shape: expected %d outputs, found %d", file->path, name, all, rows);
+        for (int j = 0; j < parts[i].n; from += parts[i].rows[j++]) {
+            Mat part = vector ? mat : mat_rows(&mat, from, parts[i].rows[j]);
+            if (vector) {
+                part.data = (const char *)mat.data + dtype_row_bytes(mat.dtype, (size_t)from);
+                part.cols = parts[i].rows[j];
+            }
+            if (add_one(ck, parts[i].field[j], layer, file, name, part, e)) return -1;
+        }
+    }
+    return 0;
+}
+
+bool path_ends_with(const char *path, const char *end) {
+    size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
 }
 
 static int sniff_and_open(Checkpoint *ck, Error *e) {
@@ -60,13 +94,13 @@ static int sniff_and_open(Checkpoint *ck, Error *e) {
         return gguf_model_open(ck, e);
     }
     /* A safetensors header is an object: "{" follows its eight bytes of length. */
-    if ((f->size >= 9 && f->data[8] == '{') || strstr(ck->path, ".safetensors")) {
+    if ((f->size >= 9 && f->data[8] == '{') || path_ends_with(ck->path, ".safetensors")) {
         ck->format = FORMAT_SAFETENSORS;
         return hf_open(ck, e);
     }
     const char *is = file_diagnose(f);
     if (is) return fail(e, "%s: format: expected llama2.c .bin, GGUF or safetensors, found %.120s", ck->path, is);
-    if (strstr(ck->path, ".gguf")) {
+    if (path_ends_with(ck->path, ".gguf")) {
         ck->format = FORMAT_GGUF;
         return gguf_model_open(ck, e);
     }
@@ -74,8 +108,8 @@ static int sniff_and_open(Checkpoint *ck, Error *e) {
     return llama2c_open(ck, e);
 }
 
-int checkpoint_open(Checkpoint *ck, const char *path, Error *e) {
-    *ck = (Checkpoint){.bos = -1};
+int checkpoint_open_as(Checkpoint *ck, const char *path, const Arch *family, Error *e) {
+    *ck = (Checkpoint){.bos = -1, .family = family};
     ck->path = strdup(path);
     if (!ck->path) return fail(e, "%s: memory: expected some, found none", path);
     if (sniff_and_open(ck, e) || config_check(&ck->config, ck->path, e)) {
@@ -85,8 +119,12 @@ int checkpoint_open(Checkpoint *ck, const char *path, Error *e) {
     return 0;
 }
 
+int checkpoint_open(Checkpoint *ck, const char *path, Error *e) { return checkpoint_open_as(ck, path, NULL, e); }
+
 void checkpoint_close(Checkpoint *ck) {
     gguf_close(&ck->gguf);
+    for (int i = 0; i < ck->n_more_parts; i++) gguf_close(&ck->more_parts[i]);
+    free(ck->more_parts);
     for (int i = 0; i < ck->n_files; i++) file_close(&ck->files[i]);
     for (size_t i = 0; i < ck->n_owned; i++) free(ck->owned[i]);
     free(ck->files);

@@ -10,7 +10,7 @@
 
 typedef enum { FORMAT_LLAMA2C, FORMAT_GGUF, FORMAT_SAFETENSORS, FORMAT_HF_DIR } CheckpointFormat;
 
-/* Field - a place in Weights or Layer that a tensor of a file can fill (rows of the table in names.c). */
+/* Field - a place in Weights or Layer that a tensor of a file can fill: the rows of the table in tensors.c. */
 typedef enum {
     FIELD_TOK_EMB,
     FIELD_POS_EMB,
@@ -38,22 +38,28 @@ typedef enum {
     FIELD_COUNT
 } Field;
 
-/* One row of the tensor table: what every format is reduced to before it is bound. */
+/* Tensor - what every format is reduced to before it is bound. */
 typedef struct {
     Field field;
-    int layer;     /* -1: of no layer */
-    char name[80]; /* as in the file, for messages */
-    Mat mat;       /* a vector has one row */
+    int layer;        /* -1: of no layer */
+    const char *file; /* the path of the file it is in, for messages */
+    char name[80];    /* as in the file */
+    Mat mat;          /* a vector has one row */
 } Tensor;
+
+typedef struct Arch Arch; /* a family of models: arch.h */
 
 typedef struct {
     CheckpointFormat format;
-    char *path;    /* as given */
-    char arch[32]; /* "llama", "mistral", "gpt2", "llama_swap" */
+    char *path;         /* as given */
+    const char *arch;   /* "llama", "qwen2": the family's name in config.json */
+    const Arch *family; /* its row */
     Config config;
     int n_files;
-    File *files; /* [n_files] mappings */
-    Gguf gguf;   /* parsed header when format is FORMAT_GGUF (the tokenizer reads it too) */
+    File *files;      /* [n_files] mappings */
+    Gguf gguf;        /* parsed header when format is FORMAT_GGUF (the tokenizer reads it too) */
+    int n_more_parts; /* of a split GGUF, beyond the first */
+    Gguf *more_parts; /* [n_more_parts] */
     size_t n_tensors, tensors_room;
     Tensor *tensors; /* [n_tensors] */
     void **owned;    /* converted tensors, config arrays; freed on close */

@@ -1,6 +1,5 @@
-/* gguf_model - what the keys and tensors of a GGUF file mean. Source: ggml docs/gguf.md and the
- * conversion scripts of llama.cpp. Architectures: llama (q and k rows are permuted for adjacent
- * pairs), gpt2. */
+/* gguf_model - what the keys and tensors of a GGUF file mean, by the tables of arch.h. Source: ggml docs/gguf.md,
+ * llama.cpp's conversion scripts and its llama-model.cpp. A model may be split over several files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,35 +38,12 @@ static bool get_float(Keys *k, const char *name, double *out) {
     return found > 0;
 }
 
-static void need_int(Keys *k, const char *name, int *out) {
-    if (!k->failed && !get_int(k, name, out, 1, INT32_MAX) && !k->failed) {
-        fail(k->e, "%s: %s.%s: expected the key, found none", k->path, k->arch, name);
-        k->failed = true;
-    }
-}
-
-/* Every key of the architecture is known: a name that is not in this list might change the maths.
- */
-static int check_known(Keys *k) {
-    static const char *known[] = {
-        "block_count",
-        "context_length",
-        "embedding_length",
-        "feed_forward_length",
-        "vocab_size",
-        "attention.head_count",
-        "attention.head_count_kv",
-        "attention.key_length",
-        "attention.value_length",
-        "attention.layer_norm_rms_epsilon",
-        "attention.layer_norm_epsilon",
-        "attention.sliding_window",
+/* Every key of the architecture is a number of the family, or one that is read here or changes nothing: another name
+ * might change the result. */
+static int check_known(const Keys *k, const Arch *a) {
+    static const char *const other[] = {
         "attention.causal",
-        "expert_count",
         "expert_used_count",
-        "logit_scale",
-        "rope.freq_base",
-        "rope.dimension_count",
         "rope.scale_linear",
         "rope.scaling.type",
         "rope.scaling.factor",
@@ -80,17 +56,14 @@ static int check_known(Keys *k) {
         "rope.scaling.yarn_ext_factor",
         "rope.scaling.yarn_log_multiplier",
         "tensor_data_layout",
-        "attention.scale",
-        "residual_scale",
-        "embedding_scale",
     };
     size_t prefix = strlen(k->arch);
     for (size_t i = 0; i < k->g->n_kv; i++) {
         Str key = k->g->kv[i].key;
         if (key.n <= prefix + 1 || memcmp(key.s, k->arch, prefix) != 0 || key.s[prefix] != '.') continue;
         Str name = {key.s + prefix + 1, key.n - prefix - 1};
-        bool found = false;
-        for (size_t j = 0; j < sizeof known / sizeof *known && !found; j++) found = str_is(name, known[j]);
+        bool found = key_find(a, STYLE_GGUF, name.s, name.n) >= 0;
+        for (size_t j = 0; j < sizeof other / sizeof *other && !found; j++) found = str_is(name, other[j]);
         if (!found)
             return fail(k->e, "%s: %.*s: expected a key this program knows, found one that may change the maths",
                         k->path, (int)(key.n < 100 ? key.n : 100), key.s);
@@ -98,7 +71,93 @@ static int check_known(Keys *k) {
     return 0;
 }
 
-/* refuse_unless - a setting that we do not have must be at the value where it does nothing. */
+static int read_facts(Keys *k, const Arch *a, Facts *f) {
+    *f = (Facts){0};
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const char *name = key_name(a, STYLE_GGUF, (Key)key);
+        const KeyInfo *info = &key_info[key];
+        int x = 0;
+        if (!name) continue;
+        if (info->kind == KEY_INT) {
+            f->given[key] = get_int(k, name, &x, (int64_t)info->min, (int64_t)info->max);
+            f->value[key] = x;
+        } else {
+            f->given[key] = get_float(k, name, &f->value[key]);
+        }
+        if (k->failed) return -1;
+        if (!f->given[key] && info->needed[STYLE_GGUF])
+            return fail(k->e, "%s: %s.%s: expected the key, found none", k->path, k->arch, name);
+    }
+    return 0;
+}
+
+/* ---- Parts of a split file ---------------------------------------------------------------------- */
+
+static const GgufTensor *find_tensor(const Checkpoint *ck, const char *name) {
+    const GgufTensor *t = gguf_tensor(&ck->gguf, name);
+    for (int i = 0; i < ck->n_more_parts && !t; i++) t = gguf_tensor(&ck->more_parts[i], name);
+    return t;
+}
+
+/* A file of llama-gguf-split says in split.count how many there are; their names end in -00001-of-00003.gguf, and all
+ * of them lie beside each other. The first has the keys. */
+static int open_parts(Checkpoint *ck, Error *e) {
+    enum { TAIL = 20 }; /* -00001-of-00003.gguf */
+    const Gguf *g = &ck->gguf;
+    int64_t count = 1, number = 0;
+    if (gguf_get_int(g, "split.count", &count, 0, 99999, e) < 0 ||
+        gguf_get_int(g, "split.no", &number, 0, 99998, e) < 0)
+        return -1;
+    if (count <= 1) return 0;
+    size_t n = strlen(ck->path);
+    char tail[64], part[64], *path = malloc(n + sizeof part);
+    if (!path) return fail(e, "%s: memory: expected some, found none", ck->path);
+    int status = -1;
+    snprintf(tail, sizeof tail, "-%05d-of-%05d.gguf", (int)number + 1, (int)count);
+    if (!path_ends_with(ck->path, tail)) {
+        fail(e, "%s: split.count: expected a name that ends in %s, so that the other parts are found, found another",
+             ck->path, tail);
+        goto done;
+    }
+    gguf_close(&ck->gguf);
+    file_close(&ck->files[0]);
+    ck->n_files = 0;
+    if (!(ck->more_parts = calloc((size_t)count - 1, sizeof *ck->more_parts))) {
+        fail(e, "%s: memory: expected some, found none", ck->path);
+        goto done;
+    }
+    for (int i = 0; i < count; i++) {
+        snprintf(part, sizeof part, "-%05d-of-%05d.gguf", i + 1, (int)count);
+        sprintf(path, "%.*s%s", (int)(n - TAIL), ck->path, part);
+        Error why = {0};
+        if (checkpoint_map(ck, path, &why)) continue;
+        fail(e, "%s: split.count: expected %d parts beside each other, found no part %d of %d (%.300s)", ck->path,
+             (int)count, i + 1, (int)count, why.text);
+        goto done;
+    }
+    for (int i = 0; i < count; i++) { /* now that ck->files stays where it is */
+        Gguf *one = i ? &ck->more_parts[i - 1] : &ck->gguf;
+        int64_t of = 0, no = -1;
+        if (gguf_open(one, &ck->files[i], e)) goto done;
+        if (i) ck->n_more_parts = i;
+        if (gguf_get_int(one, "split.count", &of, 0, INT32_MAX, e) < 0 ||
+            gguf_get_int(one, "split.no", &no, 0, INT32_MAX, e) < 0)
+            goto done;
+        if (of != count || no != i) {
+            fail(e, "%s: split.no: expected part %d of %d, found part %d of %d", ck->files[i].path, i + 1, (int)count,
+                 (int)no + 1, (int)of);
+            goto done;
+        }
+    }
+    status = 0;
+done:
+    free(path);
+    return status;
+}
+
+/* ---- RoPE --------------------------------------------------------------------------------------- */
+
+/* A setting that there is none of must be at a value where it does nothing. */
 static void refuse_unless(Keys *k, const char *name, double neutral, double also) {
     double x = neutral;
     if (!k->failed && get_float(k, name, &x) && x != neutral && x != also) {
@@ -107,84 +166,76 @@ static void refuse_unless(Keys *k, const char *name, double neutral, double also
     }
 }
 
-static int read_rope(Checkpoint *ck, Keys *k, Error *e) {
-    Config *c = &ck->config;
-    RopeConfig *r = &c->rope;
-    *r = (RopeConfig){.theta = 10000,
-                      .rotary_dim = c->head_dim,
-                      .pairing = ROPE_PAIRS,
-                      .factor = 1,
-                      .beta_fast = 32,
-                      .beta_slow = 1,
-                      .truncate = true,
-                      .original_ctx = c->n_ctx};
-    get_float(k, "rope.freq_base", &r->theta);
-    get_int(k, "rope.dimension_count", &r->rotary_dim, 1, INT32_MAX);
+static int read_rope_rule(Keys *k, RopeConfig *r, int n_ctx, bool has_factor_sets) {
     char key[128];
     Str type = {"none", 4};
+    Error *e = k->e;
     if (gguf_get_str(k->g, full(k, "rope.scaling.type", key), &type, e) < 0) return -1;
-    double scale = 1;
+    double scale = 1, attn = 1;
     if (get_float(k, "rope.scale_linear", &scale) && scale != 1 && str_is(type, "none")) {
         type = (Str){"linear", 6};
         r->factor = scale;
     }
     bool has_factor = get_float(k, "rope.scaling.factor", &r->factor);
     get_int(k, "rope.scaling.original_context_length", &r->original_ctx, 1, INT32_MAX);
+    bool has_attn =
+        get_float(k, "rope.scaling.attn_factor", &attn) || get_float(k, "rope.scaling.yarn_attn_factor", &attn);
     if (k->failed) return -1;
+    if (has_attn && !(attn > 0))
+        return fail(e, "%s: %s.rope.scaling.attn_factor: expected a positive number, found %g", k->path, k->arch, attn);
 
-    const GgufTensor *longer = gguf_tensor(k->g, "rope_factors_long.weight");
-    const GgufTensor *shorter = gguf_tensor(k->g, "rope_factors_short.weight");
+    bool none = str_is(type, "none");
+    if ((str_is(type, "linear") && r->factor == 1 && !has_factor) || (str_is(type, "yarn") && !has_factor))
+        return fail(e, "%s: %s.rope.scaling.factor: expected the key, found none", k->path, k->arch);
     if (str_is(type, "linear")) {
         r->scaling = r->factor == 1 ? ROPE_SCALING_NONE : ROPE_SCALING_LINEAR;
-        if (!has_factor && r->factor == 1)
-            return fail(e, "%s: %s.rope.scaling.factor: expected the key, found none", k->path, k->arch);
     } else if (str_is(type, "yarn")) {
         r->scaling = ROPE_SCALING_YARN;
-        if (!has_factor) return fail(e, "%s: %s.rope.scaling.factor: expected the key, found none", k->path, k->arch);
         get_float(k, "rope.scaling.yarn_beta_fast", &r->beta_fast);
         get_float(k, "rope.scaling.yarn_beta_slow", &r->beta_slow);
         refuse_unless(k, "rope.scaling.yarn_ext_factor", 1, -1);
         refuse_unless(k, "rope.scaling.yarn_log_multiplier", 0, 0);
-        /* llama.cpp multiplies this with YaRN's own 0.1 ln(factor) + 1, Hugging Face replaces it.
-         */
-        double attn = 1;
-        if (get_float(k, "rope.scaling.attn_factor", &attn) || get_float(k, "rope.scaling.yarn_attn_factor", &attn))
-            r->attention_factor = attn * (r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1);
-    } else if (str_is(type, "longrope") || (str_is(type, "none") && longer && shorter)) {
+        /* llama.cpp multiplies the key with YaRN's 0.1 ln(factor) + 1, Hugging Face replaces that. */
+        if (has_attn) attn *= r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1;
+    } else if (str_is(type, "longrope") || (none && has_factor_sets)) {
         r->scaling = ROPE_SCALING_LONGROPE;
-        r->factor = (double)c->n_ctx / r->original_ctx;
-        get_float(k, "rope.scaling.attn_factor", &r->attention_factor);
-    } else if (!str_is(type, "none")) {
+        r->factor = (double)n_ctx / r->original_ctx;
+    } else if (!none) {
         return fail(e, "%s: %s.rope.scaling.type: expected none, linear, yarn or longrope, found %.*s", k->path,
                     k->arch, (int)(type.n < 40 ? type.n : 40), type.s);
     } else if (r->factor != 1) {
         return fail(e, "%s: %s.rope.scaling.type: expected a type for the factor %g, found none", k->path, k->arch,
                     r->factor);
     }
+    if (has_attn) r->attention_factor = attn; /* llama.cpp multiplies cos and sin with it, whatever the rule */
+    return k->failed ? -1 : 0;
+}
 
-    /* Frequency factors of each pair: Llama 3.1's bands baked in, or LongRoPE's two sets. */
+/* Frequency factors of each pair: Llama 3.1's bands baked in, or LongRoPE's two sets. */
+static int read_factors(Checkpoint *ck, RopeConfig *r, Error *e) {
+    bool sets = r->scaling == ROPE_SCALING_LONGROPE;
     const struct {
         const char *name;
         const float **out;
         bool wanted;
     } factors[] = {{"rope_freqs.weight", &r->freq_factors, true},
-                   {"rope_factors_long.weight", &r->long_factor, r->scaling == ROPE_SCALING_LONGROPE},
-                   {"rope_factors_short.weight", &r->short_factor, r->scaling == ROPE_SCALING_LONGROPE}};
+                   {"rope_factors_long.weight", &r->long_factor, sets},
+                   {"rope_factors_short.weight", &r->short_factor, sets}};
     for (int i = 0; i < 3; i++) {
-        const GgufTensor *t = gguf_tensor(k->g, factors[i].name);
+        const GgufTensor *t = find_tensor(ck, factors[i].name);
         if (!t || !factors[i].wanted) continue;
         if (t->ggml_type != 0 || t->n_dims != 1 || t->dims[0] != (uint64_t)r->rotary_dim / 2)
-            return fail(e, "%s: %s: expected %d f32 values, found %llu of type %s", k->path, factors[i].name,
+            return fail(e, "%s: %s: expected %d f32 values, found %llu of type %s", ck->path, factors[i].name,
                         r->rotary_dim / 2, (unsigned long long)t->dims[0], ggml_type(t->ggml_type)->name);
         Mat m = {.dtype = DTYPE_F32, .rows = 1, .cols = (int)t->dims[0], .data = t->data};
-        *factors[i].out = checkpoint_vector(ck, &m, e);
-        if (!*factors[i].out) return -1;
+        const float *x = *factors[i].out = checkpoint_vector(ck, &m, e);
+        if (!x) return -1;
         for (int j = 0; j < m.cols; j++)
-            if (!(isfinite((*factors[i].out)[j]) && (*factors[i].out)[j] > 0))
-                return fail(e, "%s: %s[%d]: expected a positive number, found %g", k->path, factors[i].name, j,
-                            (double)(*factors[i].out)[j]);
+            if (!(isfinite(x[j]) && x[j] > 0))
+                return fail(e, "%s: %s[%d]: expected a positive number, found %g", ck->path, factors[i].name, j,
+                            (double)x[j]);
     }
-    return k->failed ? -1 : 0;
+    return 0;
 }
 
 /* The vocabulary is checked here as well, since a table shorter than the embedding is read past its
@@ -233,137 +284,82 @@ static int dtype_of(uint32_t type) {
     return -1;
 }
 
-static int read_tensor(Checkpoint *ck, const GgufTensor *t, Error *e) {
-    static const char *ignored[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
-    Config *c = &ck->config;
+static int read_tensor(Checkpoint *ck, const File *file, const GgufTensor *t, Error *e) {
+    static const char *const read_before[] = {"rope_freqs.weight", "rope_factors_long.weight",
+                                              "rope_factors_short.weight"};
     char name[80];
     snprintf(name, sizeof name, "%.*s", (int)t->name.n, t->name.s);
     for (int i = 0; i < 3; i++)
-        if (strcmp(name, ignored[i]) == 0) return 0;
-    int layer, field = name_find(t->name.s, t->name.n, NAMES_GGUF, &layer);
-    size_t n = t->name.n;
-    if (field < 0 && n > 20 && memcmp(t->name.s + n - 20, ".attn_rot_embd.freqs", 20) == 0) return 0;
-    if (field < 0) return fail(e, "%s: %s: expected a tensor this program knows, found another", ck->path, name);
+        if (strcmp(name, read_before[i]) == 0) return 0;
+    if (path_ends_with(name, ".attn_rot_embd.freqs")) return 0; /* of old files: what rope.freq_base says */
+    int layer, field = field_find(ck->family, STYLE_GGUF, t->name.s, t->name.n, &layer);
+    if (field < 0) return fail(e, "%s: %s: expected a tensor this program knows, found another", file->path, name);
     int dtype = dtype_of(t->ggml_type);
     if (dtype < 0)
         return fail(e,
                     "%s: %s: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found %s",
-                    ck->path, name, ggml_type(t->ggml_type)->name);
+                    file->path, name, ggml_type(t->ggml_type)->name);
     for (int i = 0; i < t->n_dims; i++)
         if ((i >= 2 && t->dims[i] != 1) || t->dims[i] > INT32_MAX)
-            return fail(e, "%s: %s: dimension %d: expected a matrix, found %llu", ck->path, name, i,
+            return fail(e, "%s: %s: dimension %d: expected a matrix, found %llu", file->path, name, i,
                         (unsigned long long)t->dims[i]);
     Mat m = {.dtype = (DType)dtype, .rows = (int)t->dims[1], .cols = (int)t->dims[0], .data = t->data};
     m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
-    if (field < FIELD_COUNT) return checkpoint_add(ck, (Field)field, layer, name, m, e);
+    return checkpoint_add(ck, field, layer, file, name, m, e);
+}
 
-    /* q, k and v in one: as rows of a matrix, or as parts of one bias vector. */
-    int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
-    if (field == FIELD_QKV) {
-        if (m.rows != q + 2 * kv || m.cols != c->dim)
-            return fail(e, "%s: %s: shape: expected [%d, %d], found [%d, %d]", ck->path, name, q + 2 * kv, c->dim,
-                        m.rows, m.cols);
-        return checkpoint_add(ck, FIELD_WQ, layer, name, mat_rows(&m, 0, q), e) ||
-                       checkpoint_add(ck, FIELD_WK, layer, name, mat_rows(&m, q, kv), e) ||
-                       checkpoint_add(ck, FIELD_WV, layer, name, mat_rows(&m, q + kv, kv), e)
-                   ? -1
-                   : 0;
-    }
-    if (m.rows != 1 || m.cols != q + 2 * kv || m.dtype != DTYPE_F32)
-        return fail(e, "%s: %s: expected %d f32 values, found [%d, %d]", ck->path, name, q + 2 * kv, m.rows, m.cols);
-    Mat part = m;
-    const int first[3] = {0, q, q + kv}, count[3] = {q, kv, kv};
-    const Field fields[3] = {FIELD_BQ, FIELD_BK, FIELD_BV};
-    for (int i = 0; i < 3; i++) {
-        part.data = (const float *)(const void *)t->data + first[i];
-        part.cols = count[i];
-        if (checkpoint_add(ck, fields[i], layer, name, part, e)) return -1;
-    }
-    return 0;
+static int read_config(Checkpoint *ck, Keys *k, Error *e) {
+    const Arch *a = ck->family;
+    Config *c = &ck->config;
+    Facts f;
+    char causal_key[128];
+    bool causal = true;
+    if (check_known(k, a) || read_facts(k, a, &f)) return -1;
+    if (gguf_get_bool(k->g, full(k, "attention.causal", causal_key), &causal, e) < 0) return -1;
+    if (!causal) return fail(e, "%s: %s: expected true, found false, which is not supported", ck->path, causal_key);
+    const GgufTensor *embedding = find_tensor(ck, "token_embd.weight");
+    if (!embedding) return fail(e, "%s: token_embd.weight: expected the tensor, found none", ck->path);
+    if (embedding->dims[1] > 1 << 24)
+        return fail(e, "%s: token_embd.weight: expected at most %d rows, found %llu", ck->path, 1 << 24,
+                    (unsigned long long)embedding->dims[1]);
+    int vocab = (int)embedding->dims[1];
+    if (f.given[KEY_VOCAB_SIZE] && f.value[KEY_VOCAB_SIZE] != vocab)
+        return fail(e, "%s: %s.vocab_size: expected %d, the rows of the embedding, found %.0f", ck->path, k->arch,
+                    vocab, f.value[KEY_VOCAB_SIZE]);
+    if (facts_config(c, a, STYLE_GGUF, &f, ck->path, e)) return -1;
+    c->vocab_size = vocab;
+    c->tied = !find_tensor(ck, "output.weight");
+    if (f.given[KEY_WINDOW] && f.value[KEY_WINDOW] > 0 && f.value[KEY_WINDOW] < c->n_ctx)
+        return fail(e, "%s: %s.attention.sliding_window: expected none, found %.0f, which is not supported", ck->path,
+                    k->arch, f.value[KEY_WINDOW]);
+    if (c->pos != POS_ROPE) return config_check(c, ck->path, e);
+    Config counts = *c; /* before n_ctx and head_dim are computed with */
+    counts.pos = POS_LEARNED;
+    if (config_check(&counts, ck->path, e)) return -1;
+    RopeConfig *r = &c->rope;
+    *r = rope_defaults(c, a->gguf_pairing);
+    if (f.given[KEY_ROPE_THETA]) r->theta = f.value[KEY_ROPE_THETA];
+    if (f.given[KEY_ROTARY_DIM]) r->rotary_dim = (int)f.value[KEY_ROTARY_DIM];
+    bool sets = find_tensor(ck, "rope_factors_long.weight") && find_tensor(ck, "rope_factors_short.weight");
+    return read_rope_rule(k, r, c->n_ctx, sets) || read_factors(ck, r, e) ? -1 : 0;
 }
 
 int gguf_model_open(Checkpoint *ck, Error *e) {
     Gguf *g = &ck->gguf;
-    Config *c = &ck->config;
-    if (gguf_open(g, &ck->files[0], e)) return -1;
+    if (gguf_open(g, &ck->files[0], e) || open_parts(ck, e)) return -1;
     ck->version = (int)g->version;
     Str arch;
     int found = gguf_get_str(g, "general.architecture", &arch, e);
     if (found < 0) return -1;
     if (!found) return fail(e, "%s: general.architecture: expected the key, found none", ck->path);
-    bool gpt2 = str_is(arch, "gpt2");
-    if (!gpt2 && !str_is(arch, "llama"))
-        return fail(e, "%s: general.architecture: expected llama or gpt2, found %.*s", ck->path,
-                    (int)(arch.n < 40 ? arch.n : 40), arch.s);
-    strcpy(ck->arch, gpt2 ? "gpt2" : "llama");
-
-    Keys k = {.g = g, .arch = ck->arch, .path = ck->path, .e = e};
-    if (check_known(&k)) return -1;
-    need_int(&k, "embedding_length", &c->dim);
-    need_int(&k, "feed_forward_length", &c->hidden_dim);
-    need_int(&k, "block_count", &c->n_layers);
-    need_int(&k, "attention.head_count", &c->n_heads);
-    need_int(&k, "context_length", &c->n_ctx);
-    if (k.failed) return -1;
-    c->n_kv_heads = c->n_heads;
-    get_int(&k, "attention.head_count_kv", &c->n_kv_heads, 1, INT32_MAX);
-    if (!gguf_find(g, gpt2 ? "gpt2.attention.key_length" : "llama.attention.key_length") && c->dim % c->n_heads)
-        return fail(e, "%s: %s.attention.head_count: expected a divisor of %d, found %d", ck->path, ck->arch, c->dim,
-                    c->n_heads);
-    int value_dim = c->head_dim = c->dim / c->n_heads;
-    get_int(&k, "attention.key_length", &c->head_dim, 1, INT32_MAX);
-    value_dim = c->head_dim;
-    get_int(&k, "attention.value_length", &value_dim, 1, INT32_MAX);
-    if (value_dim != c->head_dim)
-        return fail(e, "%s: %s.attention.value_length: expected the key length %d, found %d", ck->path, ck->arch,
-                    c->head_dim, value_dim);
-    double eps = 1e-5;
-    get_float(&k, gpt2 ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", &eps);
-    c->norm_eps = (float)eps;
-    refuse_unless(&k, "expert_count", 0, 0);
-    refuse_unless(&k, "logit_scale", 1, 0);
-    refuse_unless(&k, "residual_scale", 1, 0);
-    refuse_unless(&k, "embedding_scale", 1, 0);
-    refuse_unless(&k, "attention.scale", 0, 1 / sqrt((double)c->head_dim));
-    bool causal = true;
-    char causal_key[128];
-    if (gguf_get_bool(g, full(&k, "attention.causal", causal_key), &causal, e) < 0) return -1;
-    if (!causal) return fail(e, "%s: %s: expected true, found false, which is not supported", ck->path, causal_key);
-    int window = 0;
-    if (get_int(&k, "attention.sliding_window", &window, 0, INT32_MAX) && window && window < c->n_ctx)
-        return fail(e, "%s: %s.attention.sliding_window: expected none, found %d, which is not supported", ck->path,
-                    ck->arch, window);
-    if (k.failed) return -1;
-
-    c->norm = gpt2 ? NORM_LAYERNORM : NORM_RMSNORM;
-    c->ffn = gpt2 ? FFN_GELU : FFN_SWIGLU;
-    c->pos = gpt2 ? POS_LEARNED : POS_ROPE;
-    const GgufTensor *embedding = gguf_tensor(g, "token_embd.weight");
-    if (!embedding) return fail(e, "%s: token_embd.weight: expected the tensor, found none", ck->path);
-    if (embedding->dims[1] > 1 << 24)
-        return fail(e, "%s: token_embd.weight: expected at most %d rows, found %llu", ck->path, 1 << 24,
-                    (unsigned long long)embedding->dims[1]);
-    c->vocab_size = (int)embedding->dims[1];
-    c->tied = !gguf_tensor(g, "output.weight");
-    int vocab = c->vocab_size;
-    if (get_int(&k, "vocab_size", &vocab, 1, INT32_MAX) && vocab != c->vocab_size)
-        return fail(e, "%s: %s.vocab_size: expected %d, the rows of the embedding, found %d", ck->path, ck->arch,
-                    c->vocab_size, vocab);
-    if (k.failed || config_check(&(Config){.dim = c->dim,
-                                           .hidden_dim = c->hidden_dim,
-                                           .n_layers = c->n_layers,
-                                           .n_heads = c->n_heads,
-                                           .n_kv_heads = c->n_kv_heads,
-                                           .head_dim = c->head_dim,
-                                           .vocab_size = c->vocab_size,
-                                           .n_ctx = c->n_ctx,
-                                           .norm_eps = c->norm_eps,
-                                           .pos = POS_LEARNED},
-                                 ck->path, e))
-        return -1;
-    if (!gpt2 && read_rope(ck, &k, e)) return -1;
-    if (check_vocabulary(ck, e)) return -1;
-    for (size_t i = 0; i < g->n_tensors; i++)
-        if (read_tensor(ck, &g->tensors[i], e)) return -1;
+    if (!ck->family && !(ck->family = arch_find(STYLE_GGUF, arch.s, arch.n, ck->path, e))) return -1;
+    ck->arch = ck->family->name;
+    Keys k = {.g = g, .arch = ck->family->gguf, .path = ck->path, .e = e};
+    if (read_config(ck, &k, e) || check_vocabulary(ck, e)) return -1;
+    for (int part = 0; part <= ck->n_more_parts; part++) {
+        const Gguf *one = part ? &ck->more_parts[part - 1] : g;
+        for (size_t i = 0; i < one->n_tensors; i++)
+            if (read_tensor(ck, one->file, &one->tensors[i], e)) return -1;
+    }
     return 0;
 }

@@ -44,83 +44,58 @@ static int transpose(Loader *l, Mat *m, const SafeTensor *t) {
     return 0;
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
-/* Buffers and heads of other tasks that old files carry are no weights; anything else inside a
- * layer is. */
-static bool ignorable(const char *name, bool gpt2) {
+/* Buffers and heads of other tasks that files carry are no weights; anything else inside the model is. */
+static bool ignorable(const Arch *a, const char *name) {
     static const char *const buffers[] = {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"};
-    static const char *const inside[] = {"model.", "lm_head.", "h.", "wte.", "wpe.", "ln_f."};
-    for (size_t i = 0; i < 3; i++)
-        if (ends_with(name, buffers[i])) return true;
-    for (size_t i = 0; i < (gpt2 ? 6 : 2); i++)
-        if (strncmp(name, inside[i], strlen(inside[i])) == 0) return false;
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (path_ends_with(name, buffers[i])) return true;
+    for (int f = 0; f < FIELD_END; f++) { /* begins as one of the model's own, up to the first dot */
+        char known[80];
+        if (!field_path(known, a, a->style, f, 0)) continue;
+        size_t n = strcspn(known, ".") + 1;
+        if (strncmp(name, known, n) == 0) return false;
+    }
     return true;
 }
 
-static int add_qkv(Loader *l, int layer, const SafeTensor *t, const Mat *m) {
-    const Config *c = &l->ck->config;
-    int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
-    if (m->rows != q + 2 * kv)
-        return fail(l->e, "%s: %s: shape: expected %d outputs, found %d", l->ck->path, t->name, q + 2 * kv, m->rows);
-    const Mat wq = mat_rows(m, 0, q), wk = mat_rows(m, q, kv), wv = mat_rows(m, q + kv, kv);
-    return checkpoint_add(l->ck, FIELD_WQ, layer, t->name, wq, l->e) ||
-                   checkpoint_add(l->ck, FIELD_WK, layer, t->name, wk, l->e) ||
-                   checkpoint_add(l->ck, FIELD_WV, layer, t->name, wv, l->e)
-               ? -1
-               : 0;
+/* Is the field a bias of projections that have none? Returns which, or -1. */
+static int unexpected_bias(const HfConfig *config, int field) {
+    int which = field == FIELD_BO                                ? BIASES_OUT
+                : field >= FIELD_BQ && field <= FIELD_BV         ? BIASES_QKV
+                : field == FIELD_QKV_BIAS                        ? BIASES_QKV
+                : field >= FIELD_B_GATE && field <= FIELD_B_DOWN ? BIASES_MLP
+                                                                 : -1;
+    return which >= 0 && !config->bias[which] ? which : -1;
 }
 
-static int add_qkv_bias(Loader *l, int layer, const SafeTensor *t, Mat m) {
-    const Config *c = &l->ck->config;
-    int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
-    const int first[3] = {0, q, q + kv}, count[3] = {q, kv, kv};
-    const Field field[3] = {FIELD_BQ, FIELD_BK, FIELD_BV};
-    if (m.cols != q + 2 * kv)
-        return fail(l->e, "%s: %s: shape: expected [%d], found [%d]", l->ck->path, t->name, q + 2 * kv, m.cols);
-    for (int i = 0; i < 3; i++) {
-        Mat part = m;
-        part.data = t->data + (size_t)first[i] * dtype_row_bytes(m.dtype, 1);
-        part.cols = count[i];
-        if (checkpoint_add(l->ck, field[i], layer, t->name, part, l->e)) return -1;
-    }
-    return 0;
-}
-
-static int add_tensor(Loader *l, const SafeTensor *t) {
+static int add_tensor(Loader *l, const File *file, const SafeTensor *t) {
     Checkpoint *ck = l->ck;
-    bool gpt2 = l->config.gpt2;
-    const char *name = t->name;
-    if (gpt2 && strncmp(name, "transformer.", 12) == 0) name += 12;
-    int layer, field = name_find(name, strlen(name), gpt2 ? NAMES_GPT2 : NAMES_HF, &layer);
+    const Arch *a = ck->family;
+    const char *name = t->name, *path = file->path;
+    if (a->style == STYLE_GPT2 && strncmp(name, "transformer.", 12) == 0) name += 12;
+    int layer, field = field_find(a, a->style, name, strlen(name), &layer);
     if (field < 0) {
-        if (ignorable(name, gpt2)) return 0;
-        return fail(l->e, "%s: %s: expected a tensor this program knows, found another", ck->path, t->name);
+        if (ignorable(a, name)) return 0;
+        return fail(l->e, "%s: %s: expected a tensor this program knows, found another", path, t->name);
     }
-    bool attention = field >= FIELD_BQ && field <= FIELD_BO, mlp = field >= FIELD_B_GATE && field <= FIELD_B_DOWN;
-    if (!gpt2 && ((attention && !l->config.attention_bias) || (mlp && !l->config.mlp_bias)))
-        return fail(l->e, "%s: %s: expected no bias (%s is false), found one", ck->path, t->name,
-                    attention ? "attention_bias" : "mlp_bias");
+    int bias = unexpected_bias(&l->config, field);
+    if (bias >= 0 && l->config.bias_key[bias])
+        return fail(l->e, "%s: %s: expected no bias (%s is false), found one", path, t->name, l->config.bias_key[bias]);
+    if (bias >= 0) return fail(l->e, "%s: %s: expected no bias in a %s, found one", path, t->name, ck->arch);
     int dtype = dtype_of(t->dtype);
-    if (dtype < 0) return fail(l->e, "%s: %s: dtype: expected F32, F16 or BF16, found %s", ck->path, t->name, t->dtype);
+    if (dtype < 0) return fail(l->e, "%s: %s: dtype: expected F32, F16 or BF16, found %s", path, t->name, t->dtype);
     for (int i = 0; i < t->n_dims; i++)
         if (t->dims[i] < 1 || t->dims[i] > INT32_MAX)
-            return fail(l->e, "%s: %s: shape: expected sizes from 1, found %lld", ck->path, t->name,
-                        (long long)t->dims[i]);
+            return fail(l->e, "%s: %s: shape: expected sizes from 1, found %lld", path, t->name, (long long)t->dims[i]);
     if (t->n_dims < 1 || t->n_dims > 2)
-        return fail(l->e, "%s: %s: shape: expected 1 or 2 dimensions, found %d", ck->path, t->name, t->n_dims);
+        return fail(l->e, "%s: %s: shape: expected 1 or 2 dimensions, found %d", path, t->name, t->n_dims);
     Mat m = {.dtype = (DType)dtype, .data = t->data};
     m.rows = t->n_dims == 2 ? (int)t->dims[0] : 1;
     m.cols = (int)t->dims[t->n_dims - 1];
     m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
-    bool conv1d = gpt2 && (field == FIELD_WO || field == FIELD_W_UP || field == FIELD_W_DOWN || field == FIELD_QKV);
-    if (conv1d && t->n_dims == 2 && transpose(l, &m, t)) return -1;
-    if (field == FIELD_QKV) return add_qkv(l, layer, t, &m);
-    if (field == FIELD_QKV_BIAS) return add_qkv_bias(l, layer, t, m);
-    return checkpoint_add(ck, (Field)field, layer, t->name, m, l->e);
+    bool conv1d = (a->traits & ARCH_CONV1D) && layer >= 0 && t->n_dims == 2;
+    if (conv1d && transpose(l, &m, t)) return -1;
+    return checkpoint_add(ck, field, layer, file, t->name, m, l->e);
 }
 
 /* Place - what the index says of one tensor. */
@@ -151,7 +126,7 @@ static int add_file(Loader *l, const File *file, const Place *places, size_t n) 
         goto done;
     }
     for (size_t i = 0; i < st.n; i++)
-        if (add_tensor(l, &st.tensors[i])) goto done;
+        if (add_tensor(l, file, &st.tensors[i])) goto done;
     status = 0;
 done:
     safetensors_close(&st);
@@ -204,17 +179,20 @@ done:
     return status;
 }
 
-/* With attention_bias or mlp_bias set, the biases must be there. */
+/* The biases that the config promises must be there. */
 static int check_biases(const Loader *l) {
+    static const Field promised[BIASES][3] = {
+        {FIELD_BQ, FIELD_BK, FIELD_BV}, {FIELD_BO, FIELD_BO, FIELD_BO}, {FIELD_B_GATE, FIELD_B_UP, FIELD_B_DOWN}};
     bool found[FIELD_COUNT] = {false};
     for (size_t i = 0; i < l->ck->n_tensors; i++) found[l->ck->tensors[i].field] = true;
-    for (int f = FIELD_BQ; f <= FIELD_B_DOWN; f++) {
-        bool attention = f <= FIELD_BO,
-             mlp = f == FIELD_B_UP || f == FIELD_B_DOWN || (f == FIELD_B_GATE && l->ck->config.ffn == FFN_SWIGLU);
-        if (((attention && l->config.attention_bias) || (mlp && l->config.mlp_bias)) && !found[f])
-            return fail(l->e, "%s: %s: expected the bias (%s is true), found none", l->ck->path, field_name((Field)f),
-                        attention ? "attention_bias" : "mlp_bias");
-    }
+    for (int which = 0; which < BIASES; which++)
+        for (int i = 0; i < 3 && l->config.bias[which]; i++) {
+            Field f = promised[which][i];
+            if (found[f] || !field_allowed(f, &l->ck->config)) continue;
+            const char *key = l->config.bias_key[which];
+            return fail(l->e, "%s: %s: expected the bias (%s%s), found none", l->ck->path, field_name(f),
+                        key ? key : l->ck->arch, key ? " is true" : " has it");
+        }
     return 0;
 }
 
@@ -238,26 +216,20 @@ int hf_open(Checkpoint *ck, Error *e) {
     snprintf(path, sizeof path, "%s/generation_config.json", dir);
     if (access(path, F_OK) == 0 && hf_generation_read(ck, path, e)) return -1;
 
-    if (ck->format == FORMAT_SAFETENSORS) {
-        if (add_file(&l, &ck->files[0], NULL, 0)) return -1;
-        return check_biases(&l);
+    if (ck->format == FORMAT_SAFETENSORS) return add_file(&l, &ck->files[0], NULL, 0) ? -1 : check_biases(&l);
+    /* A whole file goes before an index, as in transformers: the index beside it is of another time. */
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    if (access(path, F_OK) == 0) {
+        const File *file = checkpoint_map(ck, path, e);
+        return !file || add_file(&l, file, NULL, 0) ? -1 : check_biases(&l);
     }
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", dir);
-    if (access(path, F_OK) == 0) {
-        if (open_shards(&l, dir, path)) return -1;
-        return check_biases(&l);
-    }
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    if (access(path, F_OK) != 0) {
-        snprintf(path, sizeof path, "%s/pytorch_model.bin", dir);
-        if (access(path, F_OK) == 0)
-            return fail(e,
-                        "%s: weights: expected model.safetensors, found a PyTorch pickle (convert it: "
-                        "save_pretrained(..., safe_serialization=True))",
-                        ck->path);
-        return fail(e, "%s: weights: expected model.safetensors or its index, found neither", ck->path);
-    }
-    const File *file = checkpoint_map(ck, path, e);
-    if (!file || add_file(&l, file, NULL, 0)) return -1;
-    return check_biases(&l);
+    if (access(path, F_OK) == 0) return open_shards(&l, dir, path) ? -1 : check_biases(&l);
+    snprintf(path, sizeof path, "%s/pytorch_model.bin", dir);
+    if (access(path, F_OK) == 0)
+        return fail(e,
+                    "%s: weights: expected model.safetensors, found a PyTorch pickle (convert it: "
+                    "save_pretrained(..., safe_serialization=True))",
+                    ck->path);
+    return fail(e, "%s: weights: expected model.safetensors or its index, found neither", ck->path);
 }

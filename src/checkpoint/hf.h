@@ -2,9 +2,11 @@
 #pragma once
 #include "checkpoint/formats.h"
 
+enum { BIASES_QKV, BIASES_OUT, BIASES_MLP, BIASES };
+
 typedef struct {
-    bool gpt2;
-    bool attention_bias, mlp_bias;
+    bool bias[BIASES];            /* the projections have one */
+    const char *bias_key[BIASES]; /* the key that says so; NULL: the family */
 } HfConfig;
 
 int hf_config_read(Checkpoint *ck, const char *path, HfConfig *hf, Error *e);

@@ -1,427 +1,236 @@
-/* hf_config - config.json of a Hugging Face model -> Config. A key that may change the maths and
- * that is not in the tables below is refused by name. Source: transformers' LlamaConfig,
- * MistralConfig, GPT2Config and modeling_rope_utils.py. */
+/* hf_config - config.json of a Hugging Face model -> Config, by the tables of arch.h. Source: the families'
+ * configuration_*.py and modeling_rope_utils.py in transformers. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "checkpoint/hf.h"
 #include "io/json.h"
 
-/* Keys with no bearing on the numbers of a forward pass. */
-static const char *const harmless[] = {
-    "architectures",
-    "model_type",
-    "torch_dtype",
-    "dtype",
-    "transformers_version",
-    "use_cache",
-    "initializer_range",
-    "pad_token_id",
-    "attention_dropout",
-    "hidden_dropout",
-    "_name_or_path",
-    "auto_map",
-    "unsloth_fixed",
-    "unsloth_version",
-    "pretraining_tp",
-    "is_llama_config",
-    "transformers.js_config",
-    "id2label",
-    "label2id",
-    "num_labels",
-    "problem_type",
-    "task_specific_params",
-    "output_attentions",
-    "output_hidden_states",
-    "output_scores",
-    "return_dict",
-    "return_dict_in_generate",
-    "_attn_implementation",
-    "attn_implementation",
-    "bos_token_id",
-    "eos_token_id",
-    "sep_token_id",
-    "decoder_start_token_id",
-    "tokenizer_class",
-    "finetuning_task",
-    "prefix",
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-    "summary_type",
-    "summary_use_proj",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_proj_to_logits",
-    "summary_proj_to_labels",
-    "gradient_checkpointing",
-    "name_or_path",
-    "max_length",
-    "min_length",
-    "do_sample",
-    "temperature",
-    "top_k",
-    "top_p",
-    "typical_p",
-    "repetition_penalty",
-    "length_penalty",
-    "no_repeat_ngram_size",
-    "num_beams",
-    "num_beam_groups",
-    "num_return_sequences",
-    "early_stopping",
-    "diversity_penalty",
-    "encoder_no_repeat_ngram_size",
-    "exponential_decay_length_penalty",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "begin_suppress_tokens",
-    "suppress_tokens",
-    "remove_invalid_values",
-    "bad_words_ids",
-    "chunk_size_feed_forward",
-    "torchscript",
-    "tf_legacy_loss",
-    "use_bfloat16",
-    "is_encoder_decoder",
-    "is_decoder",
-    "pruned_heads",
-    "n_ctx",
-    "reorder_and_upcast_attn",
-    "mlp_only_layers",
-    "_commit_hash",
-    "max_window_layers",
-    "layer_types",
-    "rope_interleaved",
-    /* read below */
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "vocab_size",
-    "max_position_embeddings",
-    "rms_norm_eps",
-    "rope_theta",
-    "rope_scaling",
-    "rope_parameters",
-    "tie_word_embeddings",
-    "hidden_act",
-    "attention_bias",
-    "mlp_bias",
-    "sliding_window",
-    "partial_rotary_factor",
-    "norm",
-    "ffn",
-    "positions",
-    "n_embd",
-    "n_layer",
-    "n_head",
-    "n_positions",
-    "n_inner",
-    "layer_norm_epsilon",
-    "activation_function",
-    "scale_attn_weights",
-    "scale_attn_by_inverse_layer_idx",
-    "add_cross_attention",
-    "original_max_position_embeddings",
-    "use_sliding_window",
-    "tie_encoder_decoder",
-    "cross_attention_hidden_size",
-};
+typedef struct {
+    Checkpoint *ck;
+    const cJSON *root;
+    const char *path;
+    Error *e;
+} Reader;
 
-static int check_known(const cJSON *root, const char *path, Error *e) {
+static const cJSON *get(const cJSON *object, const char *key) { return cJSON_GetObjectItemCaseSensitive(object, key); }
+
+static bool given(const cJSON *object, const char *key) {
+    const cJSON *item = get(object, key);
+    return item && !cJSON_IsNull(item);
+}
+
+/* ---- Numbers ----------------------------------------------------------------------------------- */
+
+static int read_number(const Reader *r, Key key, const char *name, double *out) {
+    const KeyInfo *k = &key_info[key];
+    int integer = 0;
+    bool flag = false;
+    switch (k->kind) {
+    case KEY_INT:
+        if (json_int(&integer, r->root, name, (int)k->min, (int)k->max, r->path, r->e)) return -1;
+        *out = integer;
+        return 0;
+    case KEY_FLAG:
+        if (json_bool(&flag, r->root, name, r->path, r->e)) return -1;
+        *out = flag;
+        return 0;
+    case KEY_NUMBER: break;
+    }
+    return json_number(out, r->root, name, r->path, r->e);
+}
+
+/* Every key of the file is a number of the family, or one that changes nothing. */
+static int read_facts(const Reader *r, Facts *f) {
+    const Arch *a = r->ck->family;
     const cJSON *item;
-    cJSON_ArrayForEach(item, root) {
-        bool known = cJSON_IsNull(item) || cJSON_IsFalse(item);
-        for (size_t i = 0; i < sizeof harmless / sizeof *harmless && !known; i++)
-            known = strcmp(item->string, harmless[i]) == 0;
-        if (!known)
-            return fail(e, "%s: %.60s: expected a key this program knows, found one that may change the maths", path,
-                        item->string);
+    *f = (Facts){0};
+    cJSON_ArrayForEach(item, r->root) {
+        if (key_find(a, a->style, item->string, strlen(item->string)) >= 0) continue;
+        if (a->activation && strcmp(item->string, a->activation) == 0) continue;
+        if (key_harmless(item, r->path, r->e)) return -1;
+    }
+    for (int key = 0; key < KEY_COUNT; key++) {
+        const char *name = key_name(a, a->style, (Key)key);
+        if (!name) continue;
+        if (given(r->root, name)) {
+            if (read_number(r, (Key)key, name, &f->value[key])) return -1;
+            f->given[key] = true;
+        } else if (key_info[key].needed[a->style]) {
+            return fail(r->e, "%s: %s: expected the key, found none", r->path, name);
+        } else if (!get(r->root, name) && !isnan(key_default(a, (Key)key))) { /* null is Python's None: no value */
+            f->value[key] = key_default(a, (Key)key);
+            f->given[key] = true;
+        }
     }
     return 0;
 }
 
-static const char *text_of(const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsString(item) ? item->valuestring : NULL;
-}
+/* ---- RoPE -------------------------------------------------------------------------------------- */
 
-static bool given(const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return item && !cJSON_IsNull(item);
-}
-
-static bool absent(const cJSON *object, const char *key) { return !cJSON_GetObjectItemCaseSensitive(object, key); }
-
-static int need_int(int *out, const cJSON *root, const char *key, const char *path, Error *e) {
-    if (!given(root, key)) return fail(e, "%s: %s: expected the key, found none", path, key);
-    return json_int(out, root, key, 1, INT32_MAX, path, e);
-}
-
-/* expect_false - a switch for something that is not built must be off. */
-static int expect_bool(const cJSON *root, const char *key, bool expected, const char *path, Error *e) {
-    bool x = expected;
-    if (json_bool(&x, root, key, path, e)) return -1;
-    if (x == expected) return 0;
-    return fail(e, "%s: %s: expected %s, found %s, which is not supported", path, key, expected ? "true" : "false",
-                x ? "true" : "false");
-}
-
-static int read_factors(Checkpoint *ck, const float **out, const cJSON *rope, const char *key, int n, const char *path,
-                        Error *e) {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(rope, key), *item;
+static int read_factors(const Reader *r, const float **out, const cJSON *rope, const char *key, int n) {
+    const cJSON *list = get(rope, key), *item;
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != n)
-        return fail(e, "%s: %s: expected a list of %d numbers, found something else", path, key, n);
-    float *x = checkpoint_alloc(ck, (size_t)n, sizeof *x, e);
+        return fail(r->e, "%s: %s: expected a list of %d numbers, found something else", r->path, key, n);
+    float *x = checkpoint_alloc(r->ck, (size_t)n, sizeof *x, r->e);
     if (!x) return -1;
     int i = 0;
     cJSON_ArrayForEach(item, list) {
         if (!cJSON_IsNumber(item) || !(item->valuedouble > 0) || !isfinite(item->valuedouble))
-            return fail(e, "%s: %s[%d]: expected a positive number, found something else", path, key, i);
+            return fail(r->e, "%s: %s[%d]: expected a positive number, found something else", r->path, key, i);
         x[i++] = (float)item->valuedouble;
     }
     *out = x;
     return 0;
 }
 
-static int need_number(double *out, const cJSON *object, const char *key, const char *path, Error *e) {
-    if (!given(object, key)) return fail(e, "%s: rope scaling: expected %s, found none", path, key);
-    return json_number(out, object, key, path, e);
+/* Keys of rope_parameters that are not the numbers of a rule. */
+static bool rope_key_known(const char *key) {
+    static const char *const other[] = {"type",         "rope_type",   "rope_theta",
+                                        "short_factor", "long_factor", "original_max_position_embeddings",
+                                        "truncate",     "finetuned",   "partial_rotary_factor"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (strcmp(key, other[i]) == 0) return true;
+    for (int rule = 0; rule < ROPE_RULES; rule++)
+        for (const RopeNumber *n = rope_rules[rule].numbers; n < rope_rules[rule].numbers + ROPE_RULE_NUMBERS; n++)
+            if (n->name && strcmp(key, n->name) == 0) return true;
+    return false;
 }
 
-/* rope_theta, rope_scaling (key "type" or "rope_type") and transformers 5's rope_parameters, which
- * wins. */
-static int read_rope(Checkpoint *ck, const cJSON *root, const char *path, Error *e) {
-    static const char *const keys[] = {
-        "type",
-        "rope_type",
-        "rope_theta",
-        "factor",
-        "original_max_position_embeddings",
-        "attention_factor",
-        "beta_fast",
-        "beta_slow",
-        "mscale",
-        "mscale_all_dim",
-        "truncate",
-        "low_freq_factor",
-        "high_freq_factor",
-        "short_factor",
-        "long_factor",
-        "partial_rotary_factor",
-        "finetuned",
-    };
-    Config *c = &ck->config;
-    RopeConfig *r = &c->rope;
-    *r = (RopeConfig){.theta = 10000,
-                      .rotary_dim = c->head_dim,
-                      .pairing = ROPE_HALF,
-                      .factor = 1,
-                      .beta_fast = 32,
-                      .beta_slow = 1,
-                      .truncate = true,
-                      .original_ctx = c->n_ctx};
-    const char *scaling_key = given(root, "rope_parameters") ? "rope_parameters" : "rope_scaling";
-    const cJSON *rope = given(root, scaling_key) ? cJSON_GetObjectItemCaseSensitive(root, scaling_key) : NULL;
+static int rope_type(const Reader *r, const cJSON *rope, const char *where, const char **type) {
     const cJSON *item;
-    if (rope && !cJSON_IsObject(rope))
-        return fail(e, "%s: %s: expected an object, found something else", path, scaling_key);
     cJSON_ArrayForEach(item, rope) {
-        bool known = cJSON_IsNull(item);
-        for (size_t i = 0; i < sizeof keys / sizeof *keys && !known; i++) known = strcmp(item->string, keys[i]) == 0;
-        if (!known)
-            return fail(e, "%s: %s.%.40s: expected a key this program knows, found another", path, scaling_key,
+        if (!cJSON_IsNull(item) && !rope_key_known(item->string))
+            return fail(r->e, "%s: %s.%.40s: expected a key this program knows, found another", r->path, where,
                         item->string);
     }
-    double partial = 1;
-    bool interleaved = false;
-    if (json_number(&r->theta, root, "rope_theta", path, e) ||
-        json_number(&partial, root, "partial_rotary_factor", path, e) ||
-        json_bool(&interleaved, root, "rope_interleaved", path, e) ||
-        json_int(&r->original_ctx, root, "original_max_position_embeddings", 1, INT32_MAX, path, e))
-        return -1;
-    if (interleaved) r->pairing = ROPE_PAIRS;
-    const char *type = "default";
-    if (rope) {
-        if (given(rope, "type") && !text_of(rope, "type"))
-            return fail(e, "%s: %s.type: expected a string, found something else", path, scaling_key);
-        if (given(rope, "rope_type") && !text_of(rope, "rope_type"))
-            return fail(e, "%s: %s.rope_type: expected a string, found something else", path, scaling_key);
-        if (text_of(rope, "type")) type = text_of(rope, "type");
-        if (text_of(rope, "rope_type")) type = text_of(rope, "rope_type");
-        else if (!text_of(rope, "type") && given(rope, "factor"))
-            return fail(e, "%s: %s: expected rope_type, found none", path, scaling_key);
-        if (json_number(&r->theta, rope, "rope_theta", path, e) ||
-            json_number(&partial, rope, "partial_rotary_factor", path, e) ||
-            json_int(&r->original_ctx, rope, "original_max_position_embeddings", 1, INT32_MAX, path, e))
-            return -1;
+    *type = NULL;
+    for (int i = 0; i < 2; i++) { /* rope_type goes before type */
+        const char *key = i ? "rope_type" : "type";
+        if (!given(rope, key)) continue;
+        if (!cJSON_IsString(get(rope, key)))
+            return fail(r->e, "%s: %s.%s: expected a string, found something else", r->path, where, key);
+        *type = get(rope, key)->valuestring;
     }
-    if (!(partial > 0 && partial <= 1))
-        return fail(e, "%s: partial_rotary_factor: expected above 0 and at most 1, found %g", path, partial);
-    r->rotary_dim = (int)(c->head_dim * partial);
-    bool original_given =
-        given(root, "original_max_position_embeddings") || (rope && given(rope, "original_max_position_embeddings"));
-
-    if (strcmp(type, "default") == 0) return 0;
-    if (strcmp(type, "linear") == 0) {
-        r->scaling = ROPE_SCALING_LINEAR;
-        r->original_ctx = c->n_ctx;
-        return need_number(&r->factor, rope, "factor", path, e);
-    }
-    if (strcmp(type, "dynamic") == 0) {
-        r->scaling = ROPE_SCALING_DYNAMIC;
-        r->original_ctx = c->n_ctx; /* transformers uses max_position_embeddings */
-        if (need_number(&r->factor, rope, "factor", path, e)) return -1;
-        if (r->factor >= 1 && r->factor * c->n_ctx < 1 << 26) c->n_ctx = (int)(r->factor * c->n_ctx);
-        return 0;
-    }
-    if (strcmp(type, "llama3") == 0) {
-        r->scaling = ROPE_SCALING_LLAMA3;
-        if (!original_given)
-            return fail(e, "%s: rope scaling: expected original_max_position_embeddings, found none", path);
-        return need_number(&r->factor, rope, "factor", path, e) ||
-                       need_number(&r->low_freq_factor, rope, "low_freq_factor", path, e) ||
-                       need_number(&r->high_freq_factor, rope, "high_freq_factor", path, e)
-                   ? -1
-                   : 0;
-    }
-    if (strcmp(type, "yarn") == 0) {
-        r->scaling = ROPE_SCALING_YARN;
-        if (given(rope, "factor")) {
-            if (json_number(&r->factor, rope, "factor", path, e)) return -1;
-        } else if (original_given) {
-            r->factor = (double)c->n_ctx / r->original_ctx;
-        } else {
-            return fail(e, "%s: rope scaling: expected factor, found none", path);
-        }
-        return json_number(&r->attention_factor, rope, "attention_factor", path, e) ||
-                       json_number(&r->beta_fast, rope, "beta_fast", path, e) ||
-                       json_number(&r->beta_slow, rope, "beta_slow", path, e) ||
-                       json_number(&r->mscale, rope, "mscale", path, e) ||
-                       json_number(&r->mscale_all_dim, rope, "mscale_all_dim", path, e) ||
-                       json_bool(&r->truncate, rope, "truncate", path, e)
-                   ? -1
-                   : 0;
-    }
-    if (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0) {
-        r->scaling = ROPE_SCALING_LONGROPE;
-        r->factor = (double)c->n_ctx / r->original_ctx;
-        if (r->rotary_dim < 2 || r->rotary_dim > 2 * ROPE_MAX_PAIRS) return 0; /* rope_check says so */
-        return json_number(&r->factor, rope, "factor", path, e) ||
-                       json_number(&r->attention_factor, rope, "attention_factor", path, e) ||
-                       read_factors(ck, &r->short_factor, rope, "short_factor", r->rotary_dim / 2, path, e) ||
-                       read_factors(ck, &r->long_factor, rope, "long_factor", r->rotary_dim / 2, path, e)
-                   ? -1
-                   : 0;
-    }
-    return fail(e, "%s: rope_type: expected default, linear, dynamic, yarn, llama3 or longrope, found %.40s", path,
-                type);
-}
-
-static int choose(int *out, const cJSON *root, const char *key, const char *zero, const char *one, const char *path,
-                  Error *e) {
-    const char *x = text_of(root, key);
-    if (!x || (strcmp(x, zero) != 0 && strcmp(x, one) != 0))
-        return fail(e, "%s: %s: expected %s or %s, found %.40s", path, key, zero, one, x ? x : "none");
-    *out = strcmp(x, one) == 0;
+    if (!*type && given(rope, "factor")) return fail(r->e, "%s: %s: expected rope_type, found none", r->path, where);
+    if (!*type) *type = "default";
+    if (strcmp(*type, "su") == 0) *type = "longrope"; /* its first name */
     return 0;
 }
 
-static int read_llama(Checkpoint *ck, const cJSON *root, const char *path, HfConfig *hf, Error *e) {
-    Config *c = &ck->config;
-    double eps = 1e-6; /* LlamaConfig's default */
-    if (need_int(&c->dim, root, "hidden_size", path, e) ||
-        need_int(&c->hidden_dim, root, "intermediate_size", path, e) ||
-        need_int(&c->n_layers, root, "num_hidden_layers", path, e) ||
-        need_int(&c->n_heads, root, "num_attention_heads", path, e) ||
-        need_int(&c->vocab_size, root, "vocab_size", path, e))
-        return -1;
-    bool mistral = strcmp(ck->arch, "mistral") == 0;
-    c->n_ctx = mistral ? 131072 : 2048; /* MistralConfig's and LlamaConfig's defaults */
-    c->n_kv_heads = mistral && absent(root, "num_key_value_heads") ? 8 : c->n_heads;
-    if (!given(root, "head_dim") && c->dim % c->n_heads)
-        return fail(e, "%s: num_attention_heads: expected a divisor of hidden_size %d, found %d", path, c->dim,
-                    c->n_heads);
-    c->head_dim = c->dim / c->n_heads;
-    c->norm = NORM_RMSNORM;
-    c->ffn = FFN_SWIGLU;
-    c->pos = POS_ROPE;
-    if (json_int(&c->n_kv_heads, root, "num_key_value_heads", 1, INT32_MAX, path, e) ||
-        json_int(&c->head_dim, root, "head_dim", 1, INT32_MAX, path, e) ||
-        json_int(&c->n_ctx, root, "max_position_embeddings", 1, 1 << 26, path, e) ||
-        json_number(&eps, root, "rms_norm_eps", path, e) || json_bool(&c->tied, root, "tie_word_embeddings", path, e) ||
-        json_bool(&hf->attention_bias, root, "attention_bias", path, e) ||
-        json_bool(&hf->mlp_bias, root, "mlp_bias", path, e))
-        return -1;
-    c->norm_eps = (float)eps;
-    if (strcmp(ck->arch, "llama_swap") == 0) {
-        int norm, ffn, pos;
-        if (choose(&norm, root, "norm", "layernorm", "rmsnorm", path, e) ||
-            choose(&ffn, root, "ffn", "gelu", "swiglu", path, e) ||
-            choose(&pos, root, "positions", "learned", "rope", path, e))
-            return -1;
-        c->norm = norm ? NORM_RMSNORM : NORM_LAYERNORM;
-        c->ffn = ffn ? FFN_SWIGLU : FFN_GELU;
-        c->pos = pos ? POS_ROPE : POS_LEARNED;
-    } else {
-        const char *act = given(root, "hidden_act") ? text_of(root, "hidden_act") : "silu";
-        if (!act || (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0))
-            return fail(e, "%s: hidden_act: expected silu, found %.40s, which is not supported", path,
-                        act ? act : "no string");
+/* The features that are rotated. Families whose default RoPE does not read partial_rotary_factor fail in transformers
+ * with any other rule. */
+static int read_rotary_dim(const Reader *r, const cJSON *rope, const Facts *f, RopeConfig *c, int head_dim) {
+    double partial = f->given[KEY_PARTIAL_ROTARY] ? f->value[KEY_PARTIAL_ROTARY] : 1;
+    if (json_number(&partial, rope, "partial_rotary_factor", r->path, r->e)) return -1;
+    if (!(partial > 0 && partial <= 1))
+        return fail(r->e, "%s: partial_rotary_factor: expected above 0 and at most 1, found %g", r->path, partial);
+    if (r->ck->family->traits & ARCH_WHOLE_ROTARY) {
+        if (partial != 1 && c->scaling != ROPE_SCALING_NONE)
+            return fail(r->e, "%s: partial_rotary_factor: expected 1 for %s with a RoPE rule, found %g", r->path,
+                        r->ck->arch, partial);
+        partial = 1;
     }
-    bool implied = mistral && absent(root, "sliding_window"); /* null is none */
-    int window = implied ? 4096 : 0;
-    bool use_window = true;
-    if (json_bool(&use_window, root, "use_sliding_window", path, e) ||
-        json_int(&window, root, "sliding_window", 0, INT32_MAX, path, e))
-        return -1;
-    if (use_window && window && window < c->n_ctx)
-        return fail(e, "%s: sliding_window: expected none, found %d%s, which is not supported", path, window,
-                    implied ? " (what Mistral has without the key; null says none)" : "");
-    return c->pos == POS_ROPE ? read_rope(ck, root, path, e) : 0;
+    c->rotary_dim = (int)(head_dim * partial);
+    return 0;
 }
 
-static int read_gpt2(Checkpoint *ck, const cJSON *root, const char *path, Error *e) {
-    Config *c = &ck->config;
-    double eps = 1e-5;
-    if (need_int(&c->dim, root, "n_embd", path, e) || need_int(&c->n_layers, root, "n_layer", path, e) ||
-        need_int(&c->n_heads, root, "n_head", path, e) || need_int(&c->vocab_size, root, "vocab_size", path, e))
+/* One dictionary of RoPE: `rope` is rope_scaling or rope_parameters, NULL when there is none. */
+static int read_rope(const Reader *r, const cJSON *rope, const char *where, const Facts *f, RopeConfig *c) {
+    Config *config = &r->ck->config;
+    const char *type = "default";
+    if (rope && !cJSON_IsObject(rope))
+        return fail(r->e, "%s: %s: expected an object, found something else", r->path, where);
+    *c = rope_defaults(config, r->ck->family->hf_pairing);
+    if (f->given[KEY_ROPE_THETA]) c->theta = f->value[KEY_ROPE_THETA];
+    if (rope && rope_type(r, rope, where, &type)) return -1;
+    int rule = 0;
+    while (rule < ROPE_RULES && strcmp(type, rope_rules[rule].name) != 0) rule++;
+    if (rule == ROPE_RULES)
+        return fail(r->e, "%s: rope_type: expected default, linear, dynamic, yarn, llama3 or longrope, found %.40s",
+                    r->path, type);
+    c->scaling = (RopeScaling)rule;
+    /* The key beside the dictionary goes before the one inside: RotaryEmbeddingConfigMixin.standardize_rope_params. */
+    static const char original[] = "original_max_position_embeddings";
+    bool original_given = given(r->root, original) || given(rope, original);
+    if (json_number(&c->theta, rope, "rope_theta", r->path, r->e) ||
+        json_int(&c->original_ctx, rope, original, 1, INT32_MAX, r->path, r->e) ||
+        json_int(&c->original_ctx, r->root, original, 1, INT32_MAX, r->path, r->e) ||
+        read_rotary_dim(r, rope, f, c, config->head_dim))
         return -1;
-    c->n_ctx = 1024;
-    c->tied = true;
-    if (json_int(&c->n_ctx, root, "n_positions", 1, 1 << 26, path, e) ||
-        json_number(&eps, root, "layer_norm_epsilon", path, e) ||
-        json_bool(&c->tied, root, "tie_word_embeddings", path, e))
+    if (rule == ROPE_SCALING_LINEAR || rule == ROPE_SCALING_DYNAMIC) c->original_ctx = config->n_ctx;
+    if (rule == ROPE_SCALING_LLAMA3 && !original_given)
+        return fail(r->e, "%s: rope scaling: expected %s, found none", r->path, original);
+    if (rule == ROPE_SCALING_YARN && !given(rope, "factor") && !original_given)
+        return fail(r->e, "%s: rope scaling: expected factor, found none", r->path);
+    if (rule == ROPE_SCALING_YARN || rule == ROPE_SCALING_LONGROPE) c->factor = (double)config->n_ctx / c->original_ctx;
+    for (const RopeNumber *n = rope_rules[rule].numbers; n < rope_rules[rule].numbers + ROPE_RULE_NUMBERS; n++) {
+        if (!n->name) break;
+        if (n->needed && !given(rope, n->name))
+            return fail(r->e, "%s: rope scaling: expected %s, found none", r->path, n->name);
+        if (json_number((double *)(void *)((char *)c + n->offset), rope, n->name, r->path, r->e)) return -1;
+    }
+    if (c->beta_fast == 0) c->beta_fast = 32; /* Python's `or 32` */
+    if (c->beta_slow == 0) c->beta_slow = 1;
+    if (rule == ROPE_SCALING_YARN && json_bool(&c->truncate, rope, "truncate", r->path, r->e)) return -1;
+    if (rule == ROPE_SCALING_DYNAMIC && c->factor >= 1 && c->factor * config->n_ctx < 1 << 26)
+        config->n_ctx = (int)(c->factor * config->n_ctx);
+    if (rule != ROPE_SCALING_LONGROPE || c->rotary_dim < 2 || c->rotary_dim > 2 * ROPE_MAX_PAIRS)
+        return 0; /* rope_check refuses such a rotary_dim */
+    return read_factors(r, &c->short_factor, rope, "short_factor", c->rotary_dim / 2) ||
+                   read_factors(r, &c->long_factor, rope, "long_factor", c->rotary_dim / 2)
+               ? -1
+               : 0;
+}
+
+/* ---- Words ------------------------------------------------------------------------------------- */
+
+static int read_activation(const Reader *r) {
+    static const struct {
+        const char *name;
+        FfnKind ffn;
+    } known[] = {{"silu", FFN_SWIGLU}, {"swish", FFN_SWIGLU}, {"gelu_new", FFN_GELU}, {"gelu_pytorch_tanh", FFN_GELU}};
+    const Arch *a = r->ck->family;
+    const char *key = a->activation ? a->activation : "hidden_act", *expected = NULL;
+    const cJSON *act = get(r->root, key);
+    if (!given(r->root, key) || (a->traits & ARCH_SWITCHES)) return 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].ffn != a->ffn) continue;
+        if (!expected) expected = known[i].name;
+        if (cJSON_IsString(act) && strcmp(act->valuestring, known[i].name) == 0) return 0;
+    }
+    return fail(r->e, "%s: %s: expected %s, found %.40s, which is not supported", r->path, key, expected,
+                cJSON_IsString(act) ? act->valuestring : "no string");
+}
+
+static int choose(const Reader *r, const char *key, const char *zero, const char *one, int *out) {
+    const cJSON *x = get(r->root, key);
+    const char *text = cJSON_IsString(x) ? x->valuestring : "none";
+    if (strcmp(text, zero) != 0 && strcmp(text, one) != 0)
+        return fail(r->e, "%s: %s: expected %s or %s, found %.40s", r->path, key, zero, one, text);
+    *out = strcmp(text, one) == 0;
+    return 0;
+}
+
+/* The switches of a llama_swap; its RoPE may be in adjacent pairs. */
+static int read_switches(const Reader *r) {
+    Config *c = &r->ck->config;
+    int rmsnorm, swiglu, rope;
+    bool interleaved = false;
+    if (choose(r, "norm", "layernorm", "rmsnorm", &rmsnorm) || choose(r, "ffn", "gelu", "swiglu", &swiglu) ||
+        choose(r, "positions", "learned", "rope", &rope) ||
+        json_bool(&interleaved, r->root, "rope_interleaved", r->path, r->e))
         return -1;
-    if (c->dim % c->n_heads)
-        return fail(e, "%s: n_head: expected a divisor of n_embd %d, found %d", path, c->dim, c->n_heads);
-    if (c->dim > 1 << 20) return fail(e, "%s: n_embd: expected at most %d, found %d", path, 1 << 20, c->dim);
-    c->hidden_dim = 4 * c->dim;
-    if (json_int(&c->hidden_dim, root, "n_inner", 1, INT32_MAX, path, e)) return -1;
-    c->n_kv_heads = c->n_heads;
-    c->head_dim = c->dim / c->n_heads;
-    c->norm = NORM_LAYERNORM;
-    c->ffn = FFN_GELU;
-    c->pos = POS_LEARNED;
-    c->norm_eps = (float)eps;
-    const char *act = given(root, "activation_function") ? text_of(root, "activation_function") : "gelu_new";
-    if (!act || (strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0))
-        return fail(e, "%s: activation_function: expected gelu_new, found %.40s, which is not supported", path,
-                    act ? act : "no string");
-    if (expect_bool(root, "scale_attn_weights", true, path, e) ||
-        expect_bool(root, "scale_attn_by_inverse_layer_idx", false, path, e) ||
-        expect_bool(root, "add_cross_attention", false, path, e))
-        return -1;
+    c->norm = rmsnorm ? NORM_RMSNORM : NORM_LAYERNORM;
+    c->ffn = swiglu ? FFN_SWIGLU : FFN_GELU;
+    c->pos = rope ? POS_ROPE : POS_LEARNED;
+    if (interleaved) c->rope.pairing = ROPE_PAIRS;
     return 0;
 }
 
 /* One end token or a list of them. */
 static int read_eos(Checkpoint *ck, const cJSON *root, const char *path, Error *e) {
-    const cJSON *eos = cJSON_GetObjectItemCaseSensitive(root, "eos_token_id"), *item;
+    const cJSON *eos = get(root, "eos_token_id"), *item;
     cJSON holder = {0};
     if (!eos || cJSON_IsNull(eos)) return 0;
     if (!cJSON_IsArray(eos)) {
@@ -438,35 +247,73 @@ static int read_eos(Checkpoint *ck, const cJSON *root, const char *path, Error *
         int id = (int)item->valuedouble;
         bool known = false;
         for (int i = 0; i < ck->n_eos; i++) known |= ck->eos[i] == id;
-        if (!known && ck->n_eos < 16) ck->eos[ck->n_eos++] = id;
+        if (!known && ck->n_eos < (int)(sizeof ck->eos / sizeof *ck->eos)) ck->eos[ck->n_eos++] = id;
     }
     return 0;
 }
 
+/* A BOS outside the vocabulary is none: GPT2Config's default is 50256, whatever vocab_size is. */
+static int read_bos(const Reader *r) {
+    int bos = -1;
+    if (json_int(&bos, r->root, "bos_token_id", INT32_MIN, INT32_MAX, r->path, r->e)) return -1;
+    r->ck->bos = bos >= 0 && bos < r->ck->config.vocab_size ? bos : -1;
+    return 0;
+}
+
+/* ---- The whole --------------------------------------------------------------------------------- */
+
+static int read_window(const Reader *r, const Facts *f) {
+    const Arch *a = r->ck->family;
+    const cJSON *given_window = get(r->root, "sliding_window");
+    bool follows_switch = (a->traits & ARCH_USE_WINDOW) || isnan(key_default(a, KEY_WINDOW));
+    bool used =
+        !follows_switch || (f->given[KEY_USE_WINDOW] ? f->value[KEY_USE_WINDOW] != 0 : !(a->traits & ARCH_USE_WINDOW));
+    int window = used && f->given[KEY_WINDOW] ? (int)f->value[KEY_WINDOW] : 0;
+    if (window == 0 || window >= r->ck->config.n_ctx) return 0;
+    return fail(r->e, "%s: sliding_window: expected none, found %d%s, which is not supported", r->path, window,
+                given_window ? "" : " (what the family has without the key; null says none)");
+}
+
+static int read_config(const Reader *r, HfConfig *hf) {
+    Checkpoint *ck = r->ck;
+    Config *c = &ck->config;
+    Facts f;
+    if (read_facts(r, &f) || facts_config(c, ck->family, ck->family->style, &f, r->path, r->e)) return -1;
+    const Bias *bias[3] = {&ck->family->qkv_bias, &ck->family->out_bias, &ck->family->mlp_bias};
+    const Key key[3] = {KEY_QKV_BIAS, KEY_OUT_BIAS, KEY_MLP_BIAS};
+    for (int i = 0; i < 3; i++) {
+        Key by = *bias[i] == BIAS_AS_QKV ? KEY_QKV_BIAS : key[i];
+        Bias rule = *bias[i] == BIAS_AS_QKV ? ck->family->qkv_bias : *bias[i];
+        hf->bias[i] = rule == BIAS_ALWAYS || (rule == BIAS_BY_KEY && f.given[by] && f.value[by] != 0);
+        hf->bias_key[i] = rule == BIAS_BY_KEY ? key_name(ck->family, ck->family->style, by) : NULL;
+    }
+    if (ck->family->traits & ARCH_SWITCHES ? read_switches(r) : read_activation(r)) return -1;
+    RopePairing pairing = c->rope.pairing;
+    const char *where =
+        given(r->root, "rope_scaling") && get(r->root, "rope_scaling")->child ? "rope_scaling" : "rope_parameters";
+    if (c->pos == POS_ROPE) {
+        const cJSON *rope = given(r->root, where) ? get(r->root, where) : NULL;
+        if (read_rope(r, rope, where, &f, &c->rope)) return -1;
+        if (pairing == ROPE_PAIRS) c->rope.pairing = pairing;
+    }
+    return read_window(r, &f) || config_check(c, r->path, r->e) || read_eos(ck, r->root, r->path, r->e) || read_bos(r)
+               ? -1
+               : 0;
+}
+
 int hf_config_read(Checkpoint *ck, const char *path, HfConfig *hf, Error *e) {
-    static const char *const archs[] = {"llama", "mistral", "gpt2", "llama_swap"};
     *hf = (HfConfig){0};
     cJSON *root = json_read(path, e);
     if (!root) return -1;
+    const Reader r = {ck, root, path, e};
+    const cJSON *type = get(root, "model_type");
+    const char *name = cJSON_IsString(type) ? type->valuestring : "";
     int status = -1;
-    if (!cJSON_IsObject(root)) {
-        fail(e, "%s: JSON: expected an object, found something else", path);
-        goto done;
+    if (!cJSON_IsObject(root)) fail(e, "%s: JSON: expected an object, found something else", path);
+    else if (ck->family || (ck->family = arch_find(STYLE_HF, name, strlen(name), path, e))) {
+        ck->arch = ck->family->name;
+        status = read_config(&r, hf);
     }
-    const char *type = text_of(root, "model_type");
-    for (size_t i = 0; type && i < sizeof archs / sizeof *archs; i++)
-        if (strcmp(type, archs[i]) == 0) strcpy(ck->arch, archs[i]);
-    if (!ck->arch[0]) {
-        fail(e, "%s: model_type: expected llama, mistral, gpt2 or llama_swap, found %.40s", path, type ? type : "none");
-        goto done;
-    }
-    hf->gpt2 = strcmp(ck->arch, "gpt2") == 0;
-    if (check_known(root, path, e) || (hf->gpt2 ? read_gpt2(ck, root, path, e) : read_llama(ck, root, path, hf, e)) ||
-        config_check(&ck->config, path, e) || read_eos(ck, root, path, e))
-        goto done;
-    if (json_int(&ck->bos, root, "bos_token_id", -1, ck->config.vocab_size - 1, path, e)) goto done;
-    status = 0;
-done:
     cJSON_Delete(root);
     return status;
 }

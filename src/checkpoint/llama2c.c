@@ -47,7 +47,7 @@ static int read_one(Reader *r, Field field, int layer) {
         m.data = take(r, n, sizeof(float));
     }
     if (r->measuring) return 0;
-    return checkpoint_add(r->ck, field, layer, name, m, r->e);
+    return checkpoint_add(r->ck, field, layer, r->file, name, m, r->e);
 }
 
 /* The tensor of every layer, one after the other. */
@@ -144,7 +144,8 @@ int llama2c_open(Checkpoint *ck, Error *e) {
     if (f->size >= sizeof magic) memcpy(&magic, f->data, sizeof magic);
     size_t header = magic == MAGIC ? HEADER : HEADER_V0;
     if (f->size < header) return fail(e, "%s: header: expected %zu bytes, found %zu", f->path, header, f->size);
-    strcpy(ck->arch, "llama");
+    ck->family = arch_find(STYLE_HF, "llama", 5, f->path, e);
+    ck->arch = ck->family->name;
     if (magic == MAGIC) {
         int32_t version;
         memcpy(&version, f->data + 4, sizeof version);

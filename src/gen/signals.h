@@ -2,7 +2,7 @@
 #pragma once
 #include <signal.h>
 
-#include "checkpoint/convert.h"
+#include "convert/convert.h"
 
 /* interrupted - set by Ctrl-C. Whatever runs long looks at it and ends.
  * unfinished - the temporary name of what convert is writing, "" otherwise: removed when a signal ends the program. */

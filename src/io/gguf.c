@@ -411,6 +411,7 @@ int gguf_get_float(const Gguf *g, const char *key, double *out, Error *e) {
         bool is_integer, fits;
         x = (double)load_integer(kv, &is_integer, &fits);
         if (!is_integer) return wrong_type(g, key, "a number", kv, e);
+        if (!fits) x += 0x1p63; /* the bit that int64_t has no place for */
     }
     if (!__builtin_isfinite(x)) return fail(e, "%s: %s: expected a finite number, found %g", g->file->path, key, x);
     *out = x;

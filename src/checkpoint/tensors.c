@@ -1,0 +1,180 @@
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "checkpoint/arch.h"
+
+#define L "model.layers.#."
+
+/* Names: '#' is the layer; NULL: the style has no such tensor. The last ones hold several fields. */
+static const struct {
+    const char *canonical, *file[STYLES];
+} names[FIELD_END] = {
+    [FIELD_TOK_EMB] = {"tok_emb", {"model.embed_tokens.weight", "wte.weight", "token_embd.weight"}},
+    [FIELD_POS_EMB] = {"pos_emb", {"model.embed_positions.weight", "wpe.weight", "position_embd.weight"}},
+    [FIELD_FINAL_NORM] = {"final_norm", {"model.norm.weight", "ln_f.weight", "output_norm.weight"}},
+    [FIELD_FINAL_NORM_BIAS] = {"final_norm_bias", {"model.norm.bias", "ln_f.bias", "output_norm.bias"}},
+    [FIELD_LM_HEAD] = {"lm_head", {"lm_head.weight", "lm_head.weight", "output.weight"}},
+    [FIELD_ATTN_NORM] = {"attn_norm", {L "input_layernorm.weight", "h.#.ln_1.weight", "blk.#.attn_norm.weight"}},
+    [FIELD_ATTN_NORM_BIAS] = {"attn_norm_bias", {L "input_layernorm.bias", "h.#.ln_1.bias", "blk.#.attn_norm.bias"}},
+    [FIELD_WQ] = {"wq", {L "self_attn.q_proj.weight", NULL, "blk.#.attn_q.weight"}},
+    [FIELD_WK] = {"wk", {L "self_attn.k_proj.weight", NULL, "blk.#.attn_k.weight"}},
+    [FIELD_WV] = {"wv", {L "self_attn.v_proj.weight", NULL, "blk.#.attn_v.weight"}},
+    [FIELD_WO] = {"wo", {L "self_attn.o_proj.weight", "h.#.attn.c_proj.weight", "blk.#.attn_output.weight"}},
+    [FIELD_BQ] = {"bq", {L "self_attn.q_proj.bias", NULL, "blk.#.attn_q.bias"}},
+    [FIELD_BK] = {"bk", {L "self_attn.k_proj.bias", NULL, "blk.#.attn_k.bias"}},
+    [FIELD_BV] = {"bv", {L "self_attn.v_proj.bias", NULL, "blk.#.attn_v.bias"}},
+    [FIELD_BO] = {"bo", {L "self_attn.o_proj.bias", "h.#.attn.c_proj.bias", "blk.#.attn_output.bias"}},
+    [FIELD_FFN_NORM] = {"ffn_norm", {L "post_attention_layernorm.weight", "h.#.ln_2.weight", "blk.#.ffn_norm.weight"}},
+    [FIELD_FFN_NORM_BIAS] = {"ffn_norm_bias",
+                             {L "post_attention_layernorm.bias", "h.#.ln_2.bias", "blk.#.ffn_norm.bias"}},
+    [FIELD_W_GATE] = {"w_gate", {L "mlp.gate_proj.weight", NULL, "blk.#.ffn_gate.weight"}},
+    [FIELD_W_UP] = {"w_up", {L "mlp.up_proj.weight", "h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight"}},
+    [FIELD_W_DOWN] = {"w_down", {L "mlp.down_proj.weight", "h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight"}},
+    [FIELD_B_GATE] = {"b_gate", {L "mlp.gate_proj.bias", NULL, "blk.#.ffn_gate.bias"}},
+    [FIELD_B_UP] = {"b_up", {L "mlp.up_proj.bias", "h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias"}},
+    [FIELD_B_DOWN] = {"b_down", {L "mlp.down_proj.bias", "h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias"}},
+    [FIELD_QKV] = {"wqkv", {NULL, "h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight"}},
+    [FIELD_QKV_BIAS] = {"bqkv", {NULL, "h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias"}},
+    [FIELD_GATE_UP] = {"w_gate_up", {NULL, NULL, NULL}},
+};
+
+/* What a size of a field is, and when a model must have it, or may have it. */
+typedef enum { ONE, DIM, HIDDEN, Q_DIM, KV_DIM, VOCAB, CTX } Size;
+typedef enum { NEVER, ALWAYS, LEARNED, GATED, LAYERNORM, UNTIED } When;
+enum { BY_PAIRS = 1, OF_KV = 2 };
+
+/* clang-format off */
+#define MODEL_MAT(m, r, c) offsetof(Weights, m), false, r, c
+#define MODEL_VEC(m, c)    offsetof(Weights, m), true, ONE, c
+#define LAYER_MAT(m, r, c) offsetof(Layer, m), false, r, c
+#define LAYER_VEC(m, c)    offsetof(Layer, m), true, ONE, c
+/* clang-format on */
+
+/* Places and shapes. */
+static const struct {
+    size_t offset;
+    bool vector; /* an f32 array, else a Mat */
+    Size rows, cols;
+    When needed, allowed;
+    unsigned rows_are;
+} places[FIELD_COUNT] = {
+    [FIELD_TOK_EMB] = {MODEL_MAT(tok_emb, VOCAB, DIM), ALWAYS, ALWAYS},
+    [FIELD_POS_EMB] = {MODEL_MAT(pos_emb, CTX, DIM), LEARNED, LEARNED},
+    [FIELD_FINAL_NORM] = {MODEL_VEC(final_norm, DIM), ALWAYS, ALWAYS},
+    [FIELD_FINAL_NORM_BIAS] = {MODEL_VEC(final_norm_bias, DIM), NEVER, LAYERNORM},
+    [FIELD_LM_HEAD] = {MODEL_MAT(lm_head, VOCAB, DIM), UNTIED, ALWAYS},
+    [FIELD_ATTN_NORM] = {LAYER_VEC(attn_norm, DIM), ALWAYS, ALWAYS},
+    [FIELD_ATTN_NORM_BIAS] = {LAYER_VEC(attn_norm_bias, DIM), NEVER, LAYERNORM},
+    [FIELD_WQ] = {LAYER_MAT(attn.wq, Q_DIM, DIM), ALWAYS, ALWAYS, BY_PAIRS},
+    [FIELD_WK] = {LAYER_MAT(attn.wk, KV_DIM, DIM), ALWAYS, ALWAYS, BY_PAIRS | OF_KV},
+    [FIELD_WV] = {LAYER_MAT(attn.wv, KV_DIM, DIM), ALWAYS, ALWAYS, OF_KV},
+    [FIELD_WO] = {LAYER_MAT(attn.wo, DIM, Q_DIM), ALWAYS, ALWAYS},
+    [FIELD_BQ] = {LAYER_VEC(attn.bq, Q_DIM), NEVER, ALWAYS, BY_PAIRS},
+    [FIELD_BK] = {LAYER_VEC(attn.bk, KV_DIM), NEVER, ALWAYS, BY_PAIRS | OF_KV},
+    [FIELD_BV] = {LAYER_VEC(attn.bv, KV_DIM), NEVER, ALWAYS, OF_KV},
+    [FIELD_BO] = {LAYER_VEC(attn.bo, DIM), NEVER, ALWAYS},
+    [FIELD_FFN_NORM] = {LAYER_VEC(ffn_norm, DIM), ALWAYS, ALWAYS},
+    [FIELD_FFN_NORM_BIAS] = {LAYER_VEC(ffn_norm_bias, DIM), NEVER, LAYERNORM},
+    [FIELD_W_GATE] = {LAYER_MAT(ffn.w_gate, HIDDEN, DIM), GATED, GATED},
+    [FIELD_W_UP] = {LAYER_MAT(ffn.w_up, HIDDEN, DIM), ALWAYS, ALWAYS},
+    [FIELD_W_DOWN] = {LAYER_MAT(ffn.w_down, DIM, HIDDEN), ALWAYS, ALWAYS},
+    [FIELD_B_GATE] = {LAYER_VEC(ffn.b_gate, HIDDEN), NEVER, GATED},
+    [FIELD_B_UP] = {LAYER_VEC(ffn.b_up, HIDDEN), NEVER, ALWAYS},
+    [FIELD_B_DOWN] = {LAYER_VEC(ffn.b_down, DIM), NEVER, ALWAYS},
+};
+
+const char *field_name(int field) { return names[field].canonical; }
+bool field_is_vector(Field field) { return places[field].vector; }
+bool field_by_pairs(Field field) { return places[field].rows_are & BY_PAIRS; }
+bool field_of_kv(Field field) { return places[field].rows_are & OF_KV; }
+
+static const char *pattern_of(const Arch *a, Style style, int field) {
+    const TensorName *t = style == STYLE_GGUF ? a->gguf_names : a->tensors;
+    for (; t && t->field != FIELD_END; t++)
+        if (t->field == field) return t->name;
+    return names[field].file[style];
+}
+
+/* Does name equal the pattern, with '#' a layer number without leading zeros? */
+static bool matches(const char *name, size_t n, const char *pattern, int *layer) {
+    size_t i = 0;
+    *layer = -1;
+    for (; *pattern; pattern++) {
+        if (*pattern != '#') {
+            if (i == n || name[i++] != *pattern) return false;
+            continue;
+        }
+        size_t digits = 0;
+        int value = 0;
+        for (; i < n && name[i] >= '0' && name[i] <= '9' && digits < 6; i++, digits++)
+            value = 10 * value + (name[i] - '0');
+        if (digits == 0 || (digits > 1 && name[i - digits] == '0')) return false;
+        *layer = value;
+    }
+    return i == n;
+}
+
+int field_find(const Arch *a, Style style, const char *name, size_t n, int *layer) {
+    for (int f = 0; f < FIELD_END; f++) {
+        const char *pattern = pattern_of(a, style, f);
+        if (pattern && matches(name, n, pattern, layer)) return f;
+    }
+    return -1;
+}
+
+const char *field_path(char out[80], const Arch *a, Style style, int field, int layer) {
+    const char *pattern = pattern_of(a, style, field);
+    if (!pattern) return NULL;
+    const char *mark = strchr(pattern, '#');
+    if (mark) snprintf(out, 80, "%.*s%d%s", (int)(mark - pattern), pattern, layer, mark + 1);
+    else snprintf(out, 80, "%s", pattern);
+    return out;
+}
+
+static int size_of(Size what, const Config *c) {
+    switch (what) {
+    case DIM: return c->dim;
+    case HIDDEN: return c->hidden_dim;
+    case Q_DIM: return c->n_heads * c->head_dim;
+    case KV_DIM: return c->n_kv_heads * c->head_dim;
+    case VOCAB: return c->vocab_size;
+    case CTX: return c->n_ctx;
+    case ONE: break;
+    }
+    return 1;
+}
+
+void field_shape(int *n_rows, int *n_cols, Field field, const Config *c) {
+    *n_rows = size_of(places[field].rows, c);
+    *n_cols = size_of(places[field].cols, c);
+}
+
+Mat field_mat(const Weights *w, const Config *c, Field field, int layer) {
+    const char *base = layer < 0 ? (const char *)w : (const char *)&w->layers[layer];
+    if (!places[field].vector) return *(const Mat *)(const void *)(base + places[field].offset);
+    const float *v = *(const float *const *)(const void *)(base + places[field].offset);
+    int cols = size_of(places[field].cols, c);
+    return (Mat){.dtype = DTYPE_F32, .rows = 1, .cols = cols, .stride_bytes = (size_t)cols * sizeof *v, .data = v};
+}
+
+void field_set(Weights *w, Layer *layers, Field field, int layer, const Mat *m, const float *vector) {
+    char *place = (layer < 0 ? (char *)w : (char *)&layers[layer]) + places[field].offset;
+    if (places[field].vector) memcpy(place, &vector, sizeof vector);
+    else memcpy(place, m, sizeof *m);
+}
+
+static bool holds(When when, const Config *c) {
+    switch (when) {
+    case NEVER: return false;
+    case ALWAYS: return true;
+    case LEARNED: return c->pos == POS_LEARNED;
+    case GATED: return c->ffn == FFN_SWIGLU;
+    case LAYERNORM: return c->norm == NORM_LAYERNORM;
+    case UNTIED: return !c->tied;
+    }
+    return false;
+}
+
+bool field_needed(Field field, const Config *c) { return holds(places[field].needed, c); }
+bool field_allowed(Field field, const Config *c) { return holds(places[field].allowed, c); }

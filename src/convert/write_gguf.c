@@ -1,0 +1,208 @@
+/* write_gguf - GGUF, version 3. Source: ggml docs/gguf.md. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/writer.h"
+
+static void put_u32(Buffer *b, uint32_t x) { put(b, &x, sizeof x); }
+static void put_u64(Buffer *b, uint64_t x) { put(b, &x, sizeof x); }
+static void put_str(Buffer *b, const char *s) {
+    put_u64(b, strlen(s));
+    put(b, s, strlen(s));
+}
+
+/* The keys of the header; their names begin with "ARCH.". */
+typedef struct {
+    const char *arch;
+    Buffer bytes;
+    size_t n;
+} Keys;
+
+static void key(Keys *k, const char *name, uint32_t type) {
+    char full[128];
+    snprintf(full, sizeof full, "%s.%s", k->arch, name);
+    put_str(&k->bytes, full);
+    put_u32(&k->bytes, type);
+    k->n++;
+}
+
+static void key_u32(Keys *k, const char *name, int x) {
+    key(k, name, GGUF_U32);
+    put_u32(&k->bytes, (uint32_t)x);
+}
+
+static void key_f32(Keys *k, const char *name, double x) {
+    float f = (float)x;
+    key(k, name, GGUF_F32);
+    put(&k->bytes, &f, sizeof f);
+}
+
+static void key_str(Keys *k, const char *name, const char *s) {
+    key(k, name, GGUF_STRING);
+    put_str(&k->bytes, s);
+}
+
+typedef struct {
+    Buffer infos;
+    uint64_t offset;
+    size_t n;
+} Table;
+
+enum { GGUF_ALIGNMENT = 32 };
+static uint64_t aligned(uint64_t n) { return (n + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT; }
+
+static void table_row(Table *t, const char *name, int rows, int cols, int ggml, size_t bytes) {
+    put_str(&t->infos, name);
+    put_u32(&t->infos, rows == 1 ? 1 : 2);
+    put_u64(&t->infos, (uint64_t)cols);
+    if (rows != 1) put_u64(&t->infos, (uint64_t)rows);
+    put_u32(&t->infos, (uint32_t)ggml);
+    put_u64(&t->infos, t->offset);
+    t->offset = aligned(t->offset + bytes);
+    t->n++;
+}
+
+static int add_info(Writer *w, const Target *t, void *arg) {
+    (void)w;
+    table_row(arg, t->name, t->rows, t->cols, dtype_info[t->type].ggml_type,
+              (size_t)t->rows * dtype_row_bytes(t->type, (size_t)t->cols));
+    return 0;
+}
+
+static void pad(Writer *w, size_t n) {
+    static const char zeros[GGUF_ALIGNMENT];
+    write_bytes(w, zeros, (size_t)(aligned(n) - n));
+}
+
+static int add_data(Writer *w, const Target *t, void *arg) {
+    (void)arg;
+    if (write_target(w, t)) return -1;
+    pad(w, (size_t)t->rows * dtype_row_bytes(t->type, (size_t)t->cols));
+    return 0;
+}
+
+static bool starts_with(Str s, const char *text) {
+    size_t n = strlen(text);
+    return s.n >= n && memcmp(s.s, text, n) == 0;
+}
+
+/* The numbers of the model, by the table of keys. */
+static void put_facts(const Writer *w, Keys *k) {
+    Facts f;
+    config_facts(&f, &w->config, w->weights);
+    for (int i = 0; i < KEY_COUNT; i++) {
+        const char *name = key_name(w->family, STYLE_GGUF, (Key)i);
+        if (!name || !f.given[i]) continue;
+        if (w->config.pos != POS_ROPE && (i == KEY_ROPE_THETA || i == KEY_ROTARY_DIM)) continue;
+        if (key_info[i].kind == KEY_INT) key_u32(k, name, (int)f.value[i]);
+        else key_f32(k, name, f.value[i]);
+    }
+}
+
+static void put_rope(Keys *k, const RopeConfig *r) {
+    if (r->scaling == ROPE_SCALING_LINEAR || r->scaling == ROPE_SCALING_YARN || r->scaling == ROPE_SCALING_LONGROPE)
+        key_str(k, "rope.scaling.type", rope_rules[r->scaling].name);
+    if (r->scaling == ROPE_SCALING_LINEAR || r->scaling == ROPE_SCALING_YARN)
+        key_f32(k, "rope.scaling.factor", r->factor);
+    if (r->scaling == ROPE_SCALING_YARN || r->scaling == ROPE_SCALING_LONGROPE)
+        key_u32(k, "rope.scaling.original_context_length", r->original_ctx);
+    if (r->scaling == ROPE_SCALING_YARN) {
+        key_f32(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
+        key_f32(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
+    }
+    double own = r->scaling == ROPE_SCALING_YARN && r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1;
+    if (r->attention_factor > 0) key_f32(k, "rope.scaling.attn_factor", r->attention_factor / own);
+}
+
+/* Names, licence, vocabulary of a GGUF: byte for byte. */
+static void copy_keys(Keys *k, const Gguf *g) {
+    static const char *const written[] = {"general.architecture", "general.alignment", "general.file_type",
+                                          "general.quantization_version"};
+    for (size_t i = 0; i < g->n_kv; i++) {
+        Str key = g->kv[i].key;
+        bool keep = starts_with(key, "tokenizer.") || starts_with(key, "general.");
+        for (size_t j = 0; j < sizeof written / sizeof *written; j++) keep &= !starts_with(key, written[j]);
+        if (!keep) continue;
+        const unsigned char *from = (const unsigned char *)key.s - 8;
+        const unsigned char *to = i + 1 < g->n_kv ? (const unsigned char *)g->kv[i + 1].key.s - 8 : g->kv_end;
+        put(&k->bytes, from, (size_t)(to - from));
+        k->n++;
+    }
+}
+
+/* Tensors of RoPE: Llama 3.1's rule travels as one divisor a pair, LongRoPE's as its two sets. */
+typedef struct {
+    const char *name[2];
+    const float *values[2];
+    float divisors[ROPE_MAX_PAIRS];
+} Extra;
+
+static void rope_extra(Extra *x, const RopeConfig *r) {
+    *x = (Extra){.name = {"rope_freqs.weight", NULL}, .values = {r->freq_factors, NULL}};
+    if (r->scaling == ROPE_SCALING_LONGROPE) {
+        x->name[0] = "rope_factors_long.weight";
+        x->values[0] = r->long_factor;
+        x->name[1] = "rope_factors_short.weight";
+        x->values[1] = r->short_factor;
+    } else if (r->scaling == ROPE_SCALING_LLAMA3) {
+        double scaled[ROPE_MAX_PAIRS], plain[ROPE_MAX_PAIRS], factor;
+        RopeConfig none = *r;
+        none.scaling = ROPE_SCALING_NONE;
+        none.freq_factors = NULL;
+        rope_inv_freq(scaled, &factor, r, 0);
+        rope_inv_freq(plain, &factor, &none, 0);
+        for (int i = 0; i < r->rotary_dim / 2; i++) x->divisors[i] = (float)(plain[i] / scaled[i]);
+        x->values[0] = x->divisors;
+    }
+}
+
+int write_gguf(Writer *w) {
+    const RopeConfig *r = &w->config.rope;
+    bool rope = w->config.pos == POS_ROPE;
+    if (rope && r->rotary_dim != w->config.head_dim && (w->family->traits & ARCH_WHOLE_ROTARY))
+        return fail(w->e, "%s: rotary dimension: expected head_dim %d for GGUF %s, found %d", w->ck->path,
+                    w->config.head_dim, w->family->gguf, r->rotary_dim);
+    if (rope &&
+        (r->scaling == ROPE_SCALING_DYNAMIC || (r->scaling == ROPE_SCALING_YARN && (r->mscale != 0 || !r->truncate))))
+        return fail(w->e, "%s: rope scaling: expected a rule that GGUF can hold, found another", w->ck->path);
+    Keys k = {.arch = w->family->gguf};
+    Table table = {0};
+    Extra extra = {0};
+    int status = -1;
+    put_str(&k.bytes, "general.architecture");
+    put_u32(&k.bytes, GGUF_STRING);
+    put_str(&k.bytes, k.arch);
+    k.n = 1;
+    put_facts(w, &k);
+    if (rope) put_rope(&k, r);
+    if (w->ck->format == FORMAT_GGUF) copy_keys(&k, &w->ck->gguf);
+    if (rope) rope_extra(&extra, r);
+    size_t pairs = (size_t)r->rotary_dim / 2, pair_bytes = pairs * sizeof(float);
+    for (int i = 0; i < 2; i++)
+        if (extra.values[i]) table_row(&table, extra.name[i], 1, (int)pairs, 0, pair_bytes);
+    each_target(w, add_info, &table);
+    if (k.bytes.failed || table.infos.failed) {
+        fail(w->e, "%s: memory: expected some, found none", w->path);
+        goto done;
+    }
+    uint32_t version = 3;
+    uint64_t n_tensors = table.n, count = k.n;
+    write_bytes(w, "GGUF", 4);
+    write_bytes(w, &version, sizeof version);
+    write_bytes(w, &n_tensors, sizeof n_tensors);
+    write_bytes(w, &count, sizeof count);
+    write_bytes(w, k.bytes.data, k.bytes.n);
+    write_bytes(w, table.infos.data, table.infos.n);
+    pad(w, 24 + k.bytes.n + table.infos.n);
+    for (int i = 0; i < 2; i++) {
+        if (!extra.values[i]) continue;
+        write_bytes(w, extra.values[i], pair_bytes);
+        pad(w, pair_bytes);
+    }
+    status = each_target(w, add_data, NULL);
+done:
+    free(k.bytes.data);
+    free(table.infos.data);
+    return status;
+}

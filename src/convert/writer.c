@@ -1,0 +1,174 @@
+#include "convert/writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/quantize.h"
+
+bool writer_stopped(const Writer *w) { return w->stop && *w->stop; }
+
+void write_bytes(Writer *w, const void *p, size_t n) { fwrite(p, 1, n, w->file); }
+
+void write_mapped(Writer *w, const unsigned char *p, size_t n) {
+    unsigned char piece[4096];
+    while (n) {
+        size_t m = n < sizeof piece ? n : sizeof piece;
+        memcpy(piece, p, m);
+        write_bytes(w, piece, m);
+        p += m;
+        n -= m;
+    }
+}
+
+void put(Buffer *b, const void *p, size_t n) {
+    if (b->n + n > b->room) {
+        size_t room = 2 * b->room + n + 4096;
+        unsigned char *more = realloc(b->data, room);
+        if (!more) {
+            b->failed = true;
+            return;
+        }
+        b->data = more;
+        b->room = room;
+    }
+    memcpy(b->data + b->n, p, n);
+    b->n += n;
+}
+
+/* The field as the source has it; data NULL: the model does not have it. */
+static Mat source_mat(const Writer *w, Field f, int layer) {
+    if (f == FIELD_LM_HEAD && w->config.tied) return (Mat){0};
+    return field_mat(w->weights, w->source, f, layer);
+}
+
+/* Feature j of a head in the target's order is this feature in the source's. */
+static int source_feature(const Writer *w, int j) {
+    const RopeConfig *to = &w->config.rope, *from = &w->source->rope;
+    int d = from->rotary_dim;
+    if (w->source->pos != POS_ROPE || to->pairing == from->pairing || j >= d) return j;
+    return to->pairing == ROPE_PAIRS ? j / 2 + j % 2 * (d / 2) : j % (d / 2) * 2 + j / (d / 2);
+}
+
+static bool reordered(const Writer *w, Field f) {
+    return field_by_pairs(f) && w->source->pos == POS_ROPE && w->config.rope.pairing != w->source->rope.pairing;
+}
+
+static bool pooled(const Writer *w, Field f) { return field_of_kv(f) && w->config.n_kv_heads != w->source->n_kv_heads; }
+
+void target_row(const Writer *w, Field f, const Mat *m, int r) {
+    int d = w->source->head_dim, n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
+    bool heads = pooled(w, f) || reordered(w, f);
+    if (!heads) {
+        mat_dequantize_row(w->sum, m, r);
+        return;
+    }
+    int head = r / d, feature = reordered(w, f) ? source_feature(w, r % d) : r % d;
+    memset(w->sum, 0, (size_t)m->cols * sizeof *w->sum);
+    for (int i = 0; i < n; i++) {
+        mat_dequantize_row(w->row, m, (head * n + i) * d + feature);
+        for (int c = 0; c < m->cols; c++) w->sum[c] += w->row[c] / (float)n;
+    }
+}
+
+/* The same for a bias: its features are the rows. */
+static void target_vector(const Writer *w, Field f, const Mat *m, int cols) {
+    const float *v = m->data;
+    int d = w->source->head_dim, n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
+    for (int j = 0; j < cols; j++) {
+        if (!pooled(w, f) && !reordered(w, f)) {
+            w->sum[j] = v[j];
+            continue;
+        }
+        int head = j / d, feature = reordered(w, f) ? source_feature(w, j % d) : j % d;
+        w->sum[j] = 0;
+        for (int i = 0; i < n; i++) w->sum[j] += v[(head * n + i) * d + feature] / (float)n;
+    }
+}
+
+static DType target_type(const Writer *w, Field f, const Mat *m) {
+    if (field_is_vector(f)) return DTYPE_F32;
+    DType t = w->type >= 0 ? (DType)w->type : m->dtype;
+    bool as_it_is = t == m->dtype && !reordered(w, f) && !pooled(w, f);
+    if (!dtype_can_quantize(t) && !(as_it_is && t != DTYPE_Q8_GROUP)) t = DTYPE_Q8_0;
+    if (w->style != STYLE_GGUF && t != DTYPE_F16 && t != DTYPE_BF16) t = DTYPE_F32; /* safetensors has no others */
+    /* Learned positions are few, and rows that no block fits stay as they are read: in f32. */
+    return f == FIELD_POS_EMB || m->cols % dtype_info[t].block_values ? DTYPE_F32 : t;
+}
+
+int refuse_row(Writer *w, Field f, int row, DType type) {
+    return fail(w->e, "%s: %s row %d: expected values that %s can hold, found larger ones or NaN", w->ck->path,
+                field_name(f), row, dtype_info[type].name);
+}
+
+int write_field(Writer *w, Field f, int layer, DType type) {
+    Mat m = source_mat(w, f, layer);
+    int rows, cols;
+    field_shape(&rows, &cols, f, &w->config);
+    size_t bytes = dtype_row_bytes(type, (size_t)cols);
+    for (int r = 0; r < rows; r++) {
+        if (writer_stopped(w)) return -1;
+        if (!field_is_vector(f) && type == m.dtype && !reordered(w, f) && !pooled(w, f)) {
+            write_mapped(w, (const unsigned char *)m.data + (size_t)r * m.stride_bytes, bytes);
+            continue;
+        }
+        if (field_is_vector(f)) target_vector(w, f, &m, cols);
+        else target_row(w, f, &m, r);
+        if (!dtype_quantize(w->packed, w->sum, (size_t)cols, type)) return refuse_row(w, f, r, type);
+        write_bytes(w, w->packed, bytes);
+    }
+    return 0;
+}
+
+int write_target(Writer *w, const Target *t) {
+    for (int i = 0; i < t->n; i++)
+        if (write_field(w, t->field[i], t->layer, t->type)) return -1;
+    return 0;
+}
+
+/* The fields of one tensor of a file; 0 when the model does not have them. */
+static int fields_of(Field out[3], int field) {
+    static const struct {
+        int fused, n;
+        Field field[3];
+    } several[] = {{FIELD_QKV, 3, {FIELD_WQ, FIELD_WK, FIELD_WV}},
+                   {FIELD_QKV_BIAS, 3, {FIELD_BQ, FIELD_BK, FIELD_BV}},
+                   {FIELD_GATE_UP, 2, {FIELD_W_GATE, FIELD_W_UP}}};
+    out[0] = (Field)field;
+    for (size_t i = 0; i < sizeof several / sizeof *several; i++)
+        if (several[i].fused == field) {
+            memcpy(out, several[i].field, sizeof several[i].field);
+            return several[i].n;
+        }
+    return 1;
+}
+
+static bool target_of(const Writer *w, Target *t, int field, int layer) {
+    *t = (Target){.layer = layer, .n = fields_of(t->field, field)};
+    t->n = fields_of(t->field, field);
+    char part[80];
+    if (!field_path(t->name, w->family, w->style, field, layer)) return false;
+    for (int i = 0; i < t->n; i++) {
+        Mat m = source_mat(w, t->field[i], layer);
+        int rows, cols;
+        if (!m.data) return false;
+        /* a tensor of several fields is for a family that has no names for the fields */
+        if (t->n > 1 && field_path(part, w->family, w->style, t->field[i], layer)) return false;
+        field_shape(&rows, &cols, t->field[i], &w->config);
+        DType type = target_type(w, t->field[i], &m);
+        t->vector = field_is_vector(t->field[i]);
+        t->rows = t->vector ? 1 : t->rows + rows;
+        t->cols = t->vector ? t->cols + cols : cols;
+        if (i == 0 || dtype_row_bytes(type, (size_t)cols) > dtype_row_bytes(t->type, (size_t)cols)) t->type = type;
+    }
+    return true;
+}
+
+int each_target(Writer *w, int (*visit)(Writer *w, const Target *t, void *arg), void *arg) {
+    for (int layer = -1; layer < w->config.n_layers; layer++)
+        for (int f = 0; f < FIELD_END; f++) {
+            Target t;
+            bool of_layers = f >= FIELD_ATTN_NORM;
+            if (of_layers == (layer >= 0) && target_of(w, &t, f, layer) && visit(w, &t, arg)) return -1;
+        }
+    return 0;
+}
