@@ -73,8 +73,9 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/libmodel.a
 
 # Tests of strangers' files put a directory that is only in memory before the real files.
 MEMORY := $(foreach f,file_map file_read file_close access stat,-Wl,--wrap=$(f))
-$(B)/tests/test_checkpoint $(B)/tests/test_tokenizer $(B)/tests/test_gguf_vocab $(B)/tests/test_hf_tokenizer: LDFLAGS += $(MEMORY)
-$(B)/tests/test_checkpoint $(B)/tests/test_tokenizer $(B)/tests/test_gguf_vocab $(B)/tests/test_hf_tokenizer: $(B)/tests/untrusted.o
+IN_MEMORY := $(addprefix $(B)/tests/test_,checkpoint tokenizer tokenizer_json gguf_vocab hf_tokenizer)
+$(IN_MEMORY): LDFLAGS += $(MEMORY)
+$(IN_MEMORY): $(B)/tests/untrusted.o
 
 # Fuzz targets: gcc's replay gives each its corpus, clang's libFuzzer makes up inputs of its own.
 $(B)/tests/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o $(B)/libmodel.a

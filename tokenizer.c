@@ -30,6 +30,9 @@ void tokenizer_close(Tokenizer *t) {
     normalizer_close(&t->normalizer);
     pretokenizer_free(t->words);
     merges_close(&t->bpe.merges);
+    unigram_close(&t->unigram);
+    wordpiece_close(&t->wordpiece);
+    decoder_close(&t->decoder);
     sp_close(t->sp);
     gguf_close(&t->gguf);
     file_close(&t->file);
@@ -95,29 +98,55 @@ const char *tokenizer_piece(const Tokenizer *t, int id, size_t *n_bytes) {
     return *n_bytes ? t->vocab.pieces[id].text : "";
 }
 
+static bool ends_word(const Decoder *d, const Vocab *v, int id) {
+    const Piece *p = id < v->n ? &v->pieces[id] : NULL;
+    return p && p->n >= d->n_suffix && memcmp(p->text + p->n - d->n_suffix, d->suffix, d->n_suffix) == 0;
+}
+
 size_t tokenizer_decode(const Tokenizer *t, int prev, int id, const char **bytes, char buf[8]) {
     buf[0] = 0;
     *bytes = buf;
     if (id < 0 || id >= t->vocab.n) return 0;
     const Piece *p = &t->vocab.pieces[id];
-    if (p->n_decoded == 0) return 0;
     bool at_start = prev < 0 || prev == t->bos;
+    if (at_start && t->decoder.first) {
+        if (t->decoder.n_first[id]) *bytes = t->decoder.first[id];
+        return t->decoder.n_first[id];
+    }
+    if (p->n_decoded == 0) return 0;
+    if (t->decoder.suffix) { /* each text has a space in front, for when the one before ends a word */
+        bool spaced = !at_start && ends_word(&t->decoder, &t->vocab, prev);
+        *bytes = p->decoded + !spaced;
+        return p->n_decoded - !spaced;
+    }
     size_t skip = at_start && t->strips_space && p->kind != PIECE_BYTE && p->decoded[0] == ' ';
     *bytes = p->decoded + skip;
     return p->n_decoded - skip;
 }
 
+int tokenizer_next(const Tokenizer *t, int prev, int id) {
+    return id >= 0 && id < t->vocab.n && t->vocab.pieces[id].kind == PIECE_CONTROL ? prev : id;
+}
+
 /* What one call of encode carries along. */
 typedef struct {
     const Tokenizer *t;
-    MergeSpace space;
+    MergeSpace merges;
+    UnigramSpace unigram;
+    RegexSpace *regex;
     Ids out;
     bool with_special;
 } Encoding;
 
 static int encode_word(void *arg, const char *s, size_t n, Error *e) {
     Encoding *c = arg;
-    return bpe_encode(&c->t->bpe, &c->t->vocab, s, n, &c->space, &c->out, e);
+    const Tokenizer *t = c->t;
+    switch (t->model) {
+    case MODEL_UNIGRAM: return unigram_encode(&t->unigram, &t->vocab, s, n, &c->unigram, &c->out, e);
+    case MODEL_WORDPIECE: return wordpiece_encode(&t->wordpiece, s, n, &c->out, e);
+    case MODEL_WORDLEVEL: return wordlevel_encode(&t->vocab, t->unk, s, n, &c->out, e);
+    default: return bpe_encode(&t->bpe, &t->vocab, s, n, &c->merges, &c->out, e);
+    }
 }
 
 typedef struct {
@@ -130,24 +159,18 @@ static bool push_id(void *arg, int id) {
     return ids_push(p->out, id, p->e) == 0;
 }
 
-/* A malloc'ed copy of the text with its spaces spelled as the vocabulary does and the prefix in front. */
-static char *spell(const Tokenizer *t, const char *text, size_t n, bool first, size_t *n_out) {
-    char *spaced =
-        t->space ? replace_all(text, n, t->respell, strlen(t->respell), t->space, strlen(t->space), n_out) : NULL;
-    if (t->space && !spaced) return NULL;
-    const char *s = spaced ? spaced : text;
-    size_t n_s = spaced ? *n_out : n, n_prefix = t->prefix ? strlen(t->prefix) : 0;
-    if (t->prefix_scheme == PREFIX_NEVER || (t->prefix_scheme == PREFIX_FIRST && !first) ||
-        (t->prefix_once && n_s >= n_prefix && n_prefix && memcmp(s, t->prefix, n_prefix) == 0))
-        n_prefix = 0;
-    char *out = malloc(n_prefix + n_s + 1);
-    if (out) {
-        if (n_prefix) memcpy(out, t->prefix, n_prefix);
-        memcpy(out + n_prefix, s, n_s);
-        *n_out = n_prefix + n_s;
-    }
-    free(spaced);
-    return out;
+/* The text with its spaces spelled as the vocabulary does and the prefix in front, appended to out. */
+static int spell(const Tokenizer *t, const char *text, size_t n, bool first, Bytes *out, Error *e) {
+    size_t n_prefix = t->prefix ? strlen(t->prefix) : 0, n_respell = t->space ? strlen(t->respell) : 0;
+    bool prefixed = t->prefix_scheme == PREFIX_ALWAYS || (t->prefix_scheme == PREFIX_FIRST && first);
+    if (prefixed && n_prefix && bytes_add(out, t->prefix, n_prefix, e)) return -1;
+    const char *end = text + n, *hit;
+    for (; n_respell && (hit = memmem(text, (size_t)(end - text), t->respell, n_respell)); text = hit + n_respell)
+        if (bytes_add(out, text, (size_t)(hit - text), e) || bytes_add(out, t->space, strlen(t->space), e)) return -1;
+    if (bytes_add(out, text, (size_t)(end - text), e)) return -1;
+    if (prefixed && t->prefix_once && out->n >= 2 * n_prefix && memcmp(out->s + n_prefix, t->prefix, n_prefix) == 0)
+        memmove(out->s, out->s + n_prefix, out->n -= n_prefix); /* it begins with the prefix already */
+    return 0;
 }
 
 /* Text without added tokens, already normalized. first: it is where the whole text begins. */
@@ -160,14 +183,17 @@ static int encode_plain(Encoding *c, const char *text, size_t n, bool first, Err
         if (sp_encode(t->sp, text, n, push_id, &push, why)) return 0;
         return fail(e, "text: sentencepiece: expected ids, found an error (%s)", why);
     }
-    char *spelled = NULL;
+    Bytes spelled = {.limit = SIZE_MAX / 2};
+    int status = 0;
     if (t->space || t->prefix) {
-        if (!(spelled = spell(t, text, n, first, &n))) return fail(e, "text: memory: expected some, found none");
-        text = spelled;
+        status = spell(t, text, n, first, &spelled, e);
+        text = spelled.s;
+        n = spelled.n;
     }
-    int status = t->model == MODEL_SCORE ? score_encode(&t->vocab, &t->whole, t->unk, text, n, &c->space, &c->out, e)
-                                         : pretokenize(t->words, text, n, encode_word, c, e);
-    free(spelled);
+    if (!status && t->model == MODEL_SCORE)
+        status = score_encode(&t->vocab, &t->whole, t->unk, text, n, &c->merges, &c->out, e);
+    else if (!status) status = pretokenize(t->words, c->regex, text, n, first, encode_word, c, e);
+    bytes_close(&spelled);
     return status;
 }
 
@@ -175,22 +201,25 @@ static int encode_stretch(Encoding *c, const char *text, size_t n, bool first, b
 
 /* Cuts the text at the added tokens of one set; what is between goes on to the next step. */
 static int encode_around_added(Encoding *c, const char *text, size_t n, bool first, bool raw, Error *e) {
-    const AddedSet *set = raw ? &c->t->raw : &c->t->normalized;
+    AddedSearch search;
     size_t done = 0, begin, end;
     const Added *a;
-    while ((a = added_next(set, text, n, done, done, c->with_special, &begin, &end))) {
-        if (encode_stretch(c, text + done, begin - done, first && done == 0, raw, e) || ids_push(&c->out, a->id, e))
-            return -1;
+    int status = added_search(&search, raw ? &c->t->raw : &c->t->normalized, text, n, c->with_special, e);
+    while (!status && (a = added_next(&search, &begin, &end))) {
+        if (begin > done) status = encode_stretch(c, text + done, begin - done, first && done == 0, raw, e);
+        if (!status) status = ids_push(&c->out, a->id, e);
         done = end;
     }
-    return encode_stretch(c, text + done, n - done, first && done == 0, raw, e);
+    added_search_close(&search);
+    return status || encode_stretch(c, text + done, n - done, first && done == 0, raw, e) ? -1 : 0;
 }
 
 static int encode_stretch(Encoding *c, const char *text, size_t n, bool first, bool raw, Error *e) {
     if (n == 0) return 0;
-    if (!raw || (c->t->normalizer.n == 0 && c->t->normalized.n == 0)) return encode_plain(c, text, n, first, e);
+    if (!raw) return encode_plain(c, text, n, first, e);
+    if (c->t->normalizer.n == 0) return encode_around_added(c, text, n, first, false, e);
     char *normalized;
-    if (normalize(&c->t->normalizer, text, n, &normalized, &n, e)) return -1;
+    if (normalize(&c->t->normalizer, c->regex, text, n, &normalized, &n, e)) return -1;
     int status = encode_around_added(c, normalized, n, first, false, e);
     free(normalized);
     return status;
@@ -212,13 +241,17 @@ static char *repair_utf8(const char *text, size_t n, size_t *n_out) {
 
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsigned flags, int **ids, int *n,
                      Error *e) {
-    Encoding c = {.t = t};
+    Encoding c = {.t = t, .regex = regex_space_new(n_bytes)};
     c.with_special = (flags & TOKENIZE_CONTROL) || ((flags & TOKENIZE_SPECIAL) && !t->control_is_text);
     char *repaired = NULL;
     size_t bad;
     int status = -1;
     *ids = NULL;
     *n = 0;
+    if (!c.regex) {
+        fail(e, "text: memory: expected some, found none");
+        goto done;
+    }
     if (!utf8_valid(text, n_bytes, &bad)) {
         if (!(repaired = repair_utf8(text, n_bytes, &n_bytes))) {
             fail(e, "text: memory: expected some, found none");
@@ -242,7 +275,9 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsig
     status = 0;
 done:
     free(c.out.ids);
-    merge_close(&c.space);
+    merge_close(&c.merges);
+    unigram_space_close(&c.unigram);
+    regex_space_free(c.regex);
     free(repaired);
     return status;
 }

@@ -42,6 +42,10 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsig
 /* tokenizer_piece - the piece as the vocabulary shows it ("▁the", "Ġthe", "<0x0A>"); for --json. */
 const char *tokenizer_piece(const Tokenizer *t, int id, size_t *n_bytes);
 
-/* tokenizer_decode - the raw bytes that id adds to the text after prev (-1: at the start); control tokens
- * add none. Returns the length; *bytes stays valid until the next call on this thread's buffer `buf`. */
+/* tokenizer_decode - the raw bytes that id adds to the text after prev (-1: at the start; control tokens in between
+ * do not count, see tokenizer_next); control tokens add none. Returns the length; *bytes stays valid until the next
+ * call on this thread's buffer `buf`. */
 size_t tokenizer_decode(const Tokenizer *t, int prev, int id, const char **bytes, char buf[8]);
+
+/* tokenizer_next - prev for the token after id: id itself, or prev when id is a control token. */
+int tokenizer_next(const Tokenizer *t, int prev, int id);

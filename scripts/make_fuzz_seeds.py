@@ -241,7 +241,7 @@ def tokenizer_files():
                {"type": "Split", "pattern": {"Regex": "\\p{L}+|\\s+"}, "behavior": "Isolated", "invert": False},
                {"type": "Digits", "individual_digits": True}, {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}]},
            "decoder": {"type": "ByteLevel"},
-           "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|im_start|>"}}, {"Sequence": {}}],
+           "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|im_start|>"}}, {"Sequence": {"id": "A"}}],
                               "special_tokens": {"<|im_start|>": {"ids": [0]}}},
            "model": {"type": "BPE", "ignore_merges": True, "vocab": {t: i for i, t in enumerate(BPE_TOKENS[1:6], 1)},
                      "merges": ["a b", ["\u0120", "a"]]}}

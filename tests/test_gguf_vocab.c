@@ -271,7 +271,9 @@ static void every_pre_tokenizer(void **state) {
         for (int k = 0; k < PRE_EXPRESSIONS && row->expressions[k]; k++)
             if (pretokenizer_add(p, row->expressions[k], strlen(row->expressions[k]), (Split){0}, names[i], &e))
                 fail_msg("%s", e.text);
-        assert_int_equal(pretokenize(p, text, strlen(text), join_word, joined, &e), 0);
+        RegexSpace *space = regex_space_new(strlen(text));
+        assert_int_equal(pretokenize(p, space, text, strlen(text), true, join_word, joined, &e), 0);
+        regex_space_free(space);
         assert_string_equal(joined, text);
         pretokenizer_free(p);
     }
@@ -321,7 +323,9 @@ static void cuts(void **state) {
         Pretokenizer *p = pretokenizer_new();
         for (int k = 0; k < PRE_EXPRESSIONS && row->expressions[k]; k++)
             pretokenizer_add(p, row->expressions[k], strlen(row->expressions[k]), (Split){0}, "row", &e);
-        assert_int_equal(pretokenize(p, cases[i].text, strlen(cases[i].text), list_word, list, &e), 0);
+        RegexSpace *space = regex_space_new(strlen(cases[i].text));
+        assert_int_equal(pretokenize(p, space, cases[i].text, strlen(cases[i].text), true, list_word, list, &e), 0);
+        regex_space_free(space);
         if (strcmp(list, cases[i].words) != 0)
             print_error("%s: expected %s, found %s\n", cases[i].pre, cases[i].words, list);
         assert_string_equal(list, cases[i].words);

@@ -49,7 +49,7 @@ static const char *show_ids(const int *ids, int n, char *out, size_t room) {
 static char *decode_all(const Tokenizer *t, const int *ids, int n, size_t *size) {
     char *out = malloc((size_t)n * 512 + 1);
     *size = 0;
-    for (int i = 0, prev = -1; i < n; prev = ids[i++]) {
+    for (int i = 0, prev = -1; i < n; prev = tokenizer_next(t, prev, ids[i++])) {
         const char *bytes;
         char buf[8];
         size_t length = tokenizer_decode(t, prev, ids[i], &bytes, buf);
@@ -322,139 +322,6 @@ static void tokenizer_bin_that_begins_with_a_brace(void **state) {
     }
 }
 
-#define PRE(steps)                                                                                                     \
-    "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "           \
-    "\"Sequence\", \"pretokenizers\": [" steps "]}, \"decoder\": {\"type\": \"ByteLevel\"}}"
-#define SIX(x) x ", " x ", " x ", " x ", " x ", " x
-
-/* Parts of tokenizer.json that would change the ids are refused by name. */
-static void bad_tokenizer_json(void **state) {
-    (void)state;
-    static const struct {
-        const char *json, *why;
-    } cases[] = {
-        {"{}", "model: expected an object"},
-        {"{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}", "model.type: expected BPE, found Unigram"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}, \"decoder\": {\"type\": "
-         "\"ByteLevel\"}}",
-         "id 0: expected one token"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}, \"decoder\": {\"type\": "
-         "\"ByteLevel\"}}",
-         "expected an integer from 0"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 4000000000}, \"merges\": []}, \"decoder\": {\"type\": "
-         "\"ByteLevel\"}}",
-         "expected an integer from 0"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}, \"decoder\": {\"type\": "
-         "\"ByteLevel\"}}",
-         "merge 0: expected tokens of the vocabulary"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"ab\"]}, \"decoder\": {\"type\": "
-         "\"ByteLevel\"}}",
-         "merge 0: expected two tokens"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": "
-         "\"Lowercase\"}}",
-         "normalizer: expected NFC, Prepend, Replace or a Sequence of them, found Lowercase"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
-         "\"BertPreTokenizer\"}}",
-         "found BertPreTokenizer"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"CTC\"}}",
-         "found CTC"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": 0.1}}",
-         "model.dropout: expected 0"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"end_of_word_suffix\": \"</w>\"}}",
-         "model.end_of_word_suffix: expected none"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
-         "\"Split\", \"pattern\": "
-         "{\"Regex\": \"(\"}, \"behavior\": \"Isolated\"}}",
-         "expected a regular expression"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
-         "\"Split\", \"pattern\": "
-         "{\"Regex\": \"a\"}, \"behavior\": \"Removing\"}}",
-         "MergedWithPrevious or MergedWithNext, found Removing"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": \"u\"}, \"decoder\": "
-         "{\"type\": \"Fuse\"}}",
-         "model.unk_token: expected a token"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
-         "\"added_tokens\": "
-         "[{\"id\": 0, \"content\": \"b\"}]}",
-         "id 0: expected \"a\" as in the vocabulary"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
-         "\"post_processor\": "
-         "{\"type\": \"BertProcessing\"}}",
-         "found BertProcessing"},
-        {PRE("{\"type\": \"ByteLevel\", \"add_prefix_space\": \"no\"}"), "add_prefix_space: expected true or false"},
-        {PRE("{\"type\": \"Digits\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": true}"),
-         "expected false behind another step, found true"},
-        {PRE("{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, {\"type\": \"Digits\"}"),
-         "expected ByteLevel last, found a step behind it"},
-        {PRE("{\"type\": \"Digits\"}, {\"type\": \"Metaspace\", \"replacement\": \"\u2581\"}"),
-         "Metaspace: expected to come first"},
-        {PRE("{\"type\": \"Metaspace\", \"replacement\": \"_\"}"), "to replace with U+2581, found otherwise"},
-        {PRE("{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": \"last\"}"),
-         "prepend_scheme: expected always, first or never, found last"},
-        {PRE("{\"type\": \"Split\", \"pattern\": {}, \"behavior\": \"Isolated\"}"),
-         "Split: expected a pattern, found none"},
-        {PRE(SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}") ", " SIX("{\"type\": \"Digits\"}")),
-         "expected at most 16 expressions"},
-        {PRE("{\"type\": \"Sequence\"}"), "Sequence: expected an array pretokenizers, found none"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": [], \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}",
-         "model.vocab: expected an object"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}}",
-         "model.vocab: expected tokens, found none"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 70000}, \"merges\": []}, \"decoder\": "
-         "{\"type\": \"Fuse\"}}",
-         "expected ids near the number of tokens 2, found 70000"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Strip\", "
-         "\"content\": \"x\"}}",
-         "decoder Strip: expected one space at the start"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}",
-         "decoder: expected one, found none"},
-        {"{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"<0x0a>\": 0, \"<0x0A>\": 1}, "
-         "\"merges\": []}, \"decoder\": "
-         "{\"type\": \"Fuse\"}}",
-         "expected <0x0A> once, found it twice"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"Fuse\"}, "
-         "\"added_tokens\": "
-         "[{\"id\": 1}]}",
-         "added_tokens: expected an id and a content"},
-        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": "
-         "\"Replace\"}}",
-         "normalizer Replace: expected a pattern String"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Error e;
-        Tokenizer *t = open_bytes(cases[i].json, strlen(cases[i].json), &e);
-        assert_null(t);
-        if (!strstr(e.text, cases[i].why)) fail_msg("expected \"%s\" in \"%s\"", cases[i].why, e.text);
-    }
-}
-
-/* A step that is rare in real files: a space put in front. */
-static void prefix_space(void **state) {
-    (void)state;
-    static const struct {
-        const char *steps, *text, *ids;
-    } cases[] = {
-        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"use_regex\": false}", "a", "3"},
-        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"use_regex\": false}", " a", "3"}, /* it has one */
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char json[1024], shown[64];
-        int *ids, n;
-        Error e;
-        snprintf(json, sizeof json,
-                 "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"\u0120\": 1, \"aa\": 2, \"\u0120a\": 3}, "
-                 "\"merges\": [\"a a\", "
-                 "\"\u0120 a\"]}, \"pre_tokenizer\": %s, \"decoder\": {\"type\": \"ByteLevel\"}}",
-                 cases[i].steps);
-        Tokenizer *t = open_bytes(json, strlen(json), &e);
-        if (!t) fail_msg("%s", e.text);
-        assert_int_equal(tokenizer_encode(t, cases[i].text, strlen(cases[i].text), 0, &ids, &n, &e), 0);
-        assert_string_equal(show_ids(ids, n, shown, sizeof shown), cases[i].ids);
-        free(ids);
-        tokenizer_close(t);
-    }
-}
-
 /* splits.json (scripts/make_tokenizer_fixtures.py): every behaviour of Split, at expressions and at literal texts. */
 static void splits_equal_their_references(void **state) {
     (void)state;
@@ -591,8 +458,6 @@ int main(void) {
         cmocka_unit_test(text_cases),
         cmocka_unit_test(bad_tokenizer_bin),
         cmocka_unit_test(tokenizer_bin_that_begins_with_a_brace),
-        cmocka_unit_test(bad_tokenizer_json),
-        cmocka_unit_test(prefix_space),
         cmocka_unit_test(splits_equal_their_references),
         cmocka_unit_test(bad_gguf_vocabulary),
         cmocka_unit_test(directory_with_a_model),

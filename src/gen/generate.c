@@ -70,7 +70,8 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     bool tty = !g->o->quiet && isatty(fileno(g->o->log));
     int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, show_progress, tty ? g->o->log : NULL);
     g->n_cached = kept + done;
-    g->next = -1;
+    g->next = g->prev = -1;
+    for (int i = 0; i < n && s->tokenizer; i++) g->prev = tokenizer_next(s->tokenizer, g->prev, ids[i]);
     g->n_prefill = done;
     g->n_decode = 0;
     g->prefill_seconds = now() - start;
@@ -114,7 +115,8 @@ int generator_text(Generator *g, Stream *stream, Error *e) {
         sampler_accept(&g->sampler, g->next);
         size_t n = 0; /* an embedding may be padded: those ids have no text */
         if (g->next < tokenizer_vocab_size(s->tokenizer))
-            n = tokenizer_decode(s->tokenizer, g->cached[g->n_cached - 1], g->next, &bytes, buffer);
+            n = tokenizer_decode(s->tokenizer, g->prev, g->next, &bytes, buffer);
+        g->prev = tokenizer_next(s->tokenizer, g->prev, g->next);
         if (stream_write(stream, bytes, n, e)) return -1;
         if (stream->stopped) g->reason = "stop-text";
         else if (steps && g->n_decode == steps) g->reason = "steps";

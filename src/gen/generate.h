@@ -12,6 +12,7 @@ typedef struct {
     bool say_seed; /* a fresh seed is to be said once, when the text begins */
     int *cached;   /* [n_ctx] the tokens whose keys and values are in the cache */
     int n_cached;
+    int prev;                /* for tokenizer_decode: the last token that is no control token; -1: none */
     int next;                /* the token sampled last, not forwarded yet; -1: none */
     const char *reason;      /* why the last text ended: eos, steps, stop-text, context, interrupt */
     int n_prefill, n_decode; /* tokens of the last text */

@@ -9,10 +9,10 @@ static int echo_prompt(const Options *o, const Session *s, const int *ids, int n
                        size_t size) {
     if (o->color) fputs("\033[36m", out);
     if (text) text_print(out, text, size, o->raw);
-    for (int i = 0; !text && i < n; i++) {
+    for (int i = 0, prev = -1; !text && i < n; prev = tokenizer_next(s->tokenizer, prev, ids[i++])) {
         const char *bytes;
         char buffer[8];
-        size_t length = tokenizer_decode(s->tokenizer, i ? ids[i - 1] : -1, ids[i], &bytes, buffer);
+        size_t length = tokenizer_decode(s->tokenizer, prev, ids[i], &bytes, buffer);
         text_print(out, bytes, length, o->raw);
     }
     if (o->color) fputs("\033[0m", out);

@@ -79,7 +79,8 @@ static size_t text_bytes(const Tokenizer *t, const int *ids, int from, int to) {
     size_t sum = 0;
     char buffer[8];
     const char *bytes;
-    for (int i = from; i < to; i++) sum += tokenizer_decode(t, i ? ids[i - 1] : -1, ids[i], &bytes, buffer);
+    for (int i = from, prev = from ? ids[from - 1] : -1; i < to; prev = tokenizer_next(t, prev, ids[i++]))
+        sum += tokenizer_decode(t, prev, ids[i], &bytes, buffer);
     return sum;
 }
 

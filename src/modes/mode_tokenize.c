@@ -47,7 +47,7 @@ int mode_tokenize(const Options *o, FILE *out, Error *e) {
     session_note(t, o);
     if (o->tokens) {
         if (tokens_check(o->tokens, o->n_tokens, tokenizer_vocab_size(t), e)) goto done;
-        for (int i = 0, last = -1; i < o->n_tokens; last = o->tokens[i++]) {
+        for (int i = 0, last = -1; i < o->n_tokens; last = tokenizer_next(t, last, o->tokens[i++])) {
             const char *bytes;
             char buffer[8];
             size_t length = tokenizer_decode(t, last, o->tokens[i], &bytes, buffer);

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "tokenizer/table.h"
+#include "tokenizer/automaton.h"
 
 typedef struct {
     const char *text; /* [n] what is looked for; the caller's */
@@ -18,18 +18,30 @@ typedef struct {
 typedef struct {
     Added *tokens; /* [n] */
     int n, room;
-    Table texts;     /* text -> index into tokens */
-    size_t *lengths; /* [n_lengths] the lengths that occur, longest first */
-    size_t n_lengths;
-    bool first[256]; /* bytes that a token begins with */
+    Automaton automaton; /* of the texts read backward; value: index into tokens */
 } AddedSet;
 
 int added_push(AddedSet *set, Added token, Error *e);
 int added_finish(AddedSet *set, const char *file, Error *e);
 void added_close(AddedSet *set);
 
-/* added_next - the first token in text[from, n), of those that begin there the longest; its span, white space that
- * it takes included, in *begin and *end (*begin >= floor). NULL: none.
- * Source: Hugging Face tokenizers, added_vocabulary.rs, find_matches. */
-const Added *added_next(const AddedSet *set, const char *text, size_t n, size_t from, size_t floor, bool with_special,
-                        size_t *begin, size_t *end);
+/* AddedSearch - the tokens of a set in one text, from the left to the right: of those that begin at a place the
+ * longest; the next one is looked for behind it. */
+typedef struct {
+    const AddedSet *set;
+    const char *text;
+    size_t n;
+    bool with_special;
+    struct AddedHit *hits; /* [n_hits] the longest token that begins at a place, the last place first */
+    size_t n_hits;
+    size_t from, floor; /* where the next may begin; the end of the last one with its white space */
+} AddedSearch;
+
+/* added_search - finds them all, in O(n). The text is the caller's until added_search_close. */
+int added_search(AddedSearch *s, const AddedSet *set, const char *text, size_t n, bool with_special, Error *e);
+void added_search_close(AddedSearch *s);
+
+/* added_next - the next one and its span with the white space that it takes; NULL: none. *begin may lie before the end
+ * of the one before, which took the same white space. Source: Hugging Face tokenizers, added_vocabulary.rs,
+ * find_matches. */
+const Added *added_next(AddedSearch *s, size_t *begin, size_t *end);

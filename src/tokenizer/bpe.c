@@ -1,6 +1,7 @@
 #include "tokenizer/bpe.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,17 +34,18 @@ static uint64_t pair_key(int left, int right) { return (uint64_t)left << 32 | (u
 int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right, size_t n_right,
                const char *file, Error *e) {
     char joined[1024];
+    size_t n_skip = n_right < m->n_prefix ? n_right : m->n_prefix, n_joined = n_left + n_right - n_skip;
     if (n_left + n_right > sizeof joined)
         return fail(e, "%s: merge %d: expected at most %zu bytes, found %zu", file, rank, sizeof joined,
                     n_left + n_right);
     memcpy(joined, left, n_left);
-    memcpy(joined + n_left, right, n_right);
-    int a = table_get(&v->ids, left, n_left), b = table_get(&v->ids, right, n_right);
+    memcpy(joined + n_left, right + n_skip, n_right - n_skip);
+    int a = vocab_find(v, left, n_left), b = vocab_find(v, right, n_right);
     /* Vocabularies mostly list the results in the order of the merges: look there first. */
     int id = m->last + 1;
-    if (id >= v->n || v->pieces[id].kind != PIECE_NORMAL || v->pieces[id].n != n_left + n_right ||
-        memcmp(v->pieces[id].text, joined, n_left + n_right) != 0)
-        id = table_get(&v->ids, joined, n_left + n_right);
+    if (id >= v->n || v->pieces[id].kind != PIECE_NORMAL || v->pieces[id].n != n_joined ||
+        memcmp(v->pieces[id].text, joined, n_joined) != 0)
+        id = vocab_find(v, joined, n_joined);
     m->last = id;
     if (a < 0 || b < 0 || id < 0)
         return fail(e, "%s: merge %d: expected tokens of the vocabulary, found \"%.*s\" and \"%.*s\"", file, rank,
@@ -75,20 +77,29 @@ static bool by_rank(const void *rules, const Symbol *left, const Symbol *right, 
 
 /* The whole word's token, or -1. */
 static int whole_word(const Bpe *b, const Vocab *v, const char *word, size_t n) {
-    if (!b->byte_level) return table_get(&v->ids, word, n);
+    if (!b->byte_level) return vocab_find(v, word, n);
     char text[1024];
     size_t length = 0;
     for (size_t i = 0; i < n; i++) {
         if (length + 2 > sizeof text || length > v->max_bytes) return -1;
         length += byte_letter((unsigned char)word[i], text + length);
     }
-    return table_get(&v->ids, text, length);
+    return vocab_find(v, text, length);
 }
 
 static bool has_byte_pieces(const Vocab *v, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (v->byte_id[(unsigned char)s[i]] < 0) return false;
     return true;
+}
+
+/* The token of one character, with the affixes of its place in the word; -1: there is none. */
+static int char_token(const Bpe *b, const Vocab *v, const char *s, size_t n, bool begins, bool ends) {
+    const char *prefix = begins ? "" : b->prefix, *suffix = ends ? b->suffix : "";
+    if (!*prefix && !*suffix) return vocab_find(v, s, n);
+    char text[2 * BPE_AFFIX + 4];
+    int length = snprintf(text, sizeof text, "%s%.*s%s", prefix, (int)n, s, suffix);
+    return strlen(text) == strlen(prefix) + n + strlen(suffix) ? vocab_find(v, text, (size_t)length) : -1;
 }
 
 /* The word's first symbols: bytes or characters, with what stands for those that have no token. */
@@ -99,7 +110,8 @@ static void first_symbols(const Bpe *b, const Vocab *v, const char *word, size_t
     for (size_t i = 0, length; i < n; i += length) {
         length = b->byte_level ? 1 : utf8_length(word + i, n - i);
         if (length == 0) length = 1; /* cannot be in valid UTF-8 */
-        int id = b->byte_level ? v->byte_id[(unsigned char)word[i]] : table_get(&v->ids, word + i, length);
+        int id = b->byte_level ? v->byte_id[(unsigned char)word[i]]
+                               : char_token(b, v, word + i, length, i == 0, i + length >= n);
         if (id >= 0) {
             symbols[count++] = (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = id};
             fusing = false;
@@ -167,13 +179,15 @@ int score_encode(const Vocab *v, const AddedSet *whole, int unk, const char *tex
     if (n == 0) return 0;
     if (merge_reserve(space, n, e)) return -1;
     size_t count = 0, begin, end;
-    const Added *next = added_next(whole, text, n, 0, 0, true, &begin, &end);
+    AddedSearch search;
+    if (added_search(&search, whole, text, n, true, e)) return -1;
+    const Added *next = added_next(&search, &begin, &end);
     for (size_t i = 0, length; i < n; i += length) {
         bool frozen = next && i == begin;
         int id = frozen ? next->id : -1;
         if (frozen) {
             length = end - begin;
-            next = added_next(whole, text, n, end, end, true, &begin, &end);
+            next = added_next(&search, &begin, &end);
         } else {
             length = utf8_length(text + i, n - i);
             if (length == 0) length = 1; /* cannot be in valid UTF-8 */
@@ -182,6 +196,7 @@ int score_encode(const Vocab *v, const AddedSet *whole, int unk, const char *tex
         }
         space->symbols[count++] = (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = id, .frozen = frozen};
     }
+    added_search_close(&search);
     space->n_symbols = count;
     merge_all(space, by_score, &(ScoreRules){v, text});
 

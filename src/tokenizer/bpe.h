@@ -18,7 +18,8 @@ typedef struct {
 typedef struct {
     Merge *slots; /* [n_slots] a power of two, at most half full */
     size_t n_slots;
-    int last; /* what the merge added last makes */
+    int last;        /* what the merge added last makes */
+    size_t n_prefix; /* bytes at the start of a right part that its result leaves out ("##") */
 } Merges;
 
 /* merges_init - room for n merges. */
@@ -38,14 +39,17 @@ typedef struct {
 
 int ids_push(Ids *out, int id, Error *e);
 
+enum { BPE_AFFIX = 32 }; /* bytes, with a NUL */
+
 typedef struct {
     Merges merges;
-    bool byte_level;    /* symbols start as bytes, not characters */
-    bool ignore_merges; /* a word that is a token is that token, whatever the merges say */
-    bool whole_lines;   /* nothing but newlines: the same for such a word */
-    bool byte_fallback; /* an unknown character becomes <0xNN> tokens */
-    bool fuse_unk;      /* neighbouring unknown characters become one unknown token */
-    int unk;            /* -1: unknown characters add nothing */
+    bool byte_level;                           /* symbols start as bytes, not characters */
+    bool ignore_merges;                        /* a word that is a token is that token, whatever the merges say */
+    bool whole_lines;                          /* nothing but newlines: the same for such a word */
+    bool byte_fallback;                        /* an unknown character becomes <0xNN> tokens */
+    bool fuse_unk;                             /* neighbouring unknown characters become one unknown token */
+    int unk;                                   /* -1: unknown characters add nothing */
+    char prefix[BPE_AFFIX], suffix[BPE_AFFIX]; /* of characters that do not begin a word; of the one that ends it */
 } Bpe;
 
 /* bpe_encode - the ids of one word, valid UTF-8, appended to out.

@@ -157,7 +157,9 @@ static int read_words(struct Tokenizer *t, const Pre *pre, const char *file, Err
     for (int i = 0; i < PRE_EXPRESSIONS && pre->expressions[i]; i++)
         if (pretokenizer_add(t->words, pre->expressions[i], strlen(pre->expressions[i]), (Split){0}, file, e))
             return -1;
-    if (pre->flags & PRE_NFC && normalizer_add(&t->normalizer, NORMALIZE_NFC, "", "", file, e)) return -1;
+    if (pre->flags & PRE_NFC &&
+        normalizer_add(&t->normalizer, (NormalizeStep){.kind = NORMALIZE_FORM, .form = FORM_NFC}, file, e))
+        return -1;
     return 0;
 }
 

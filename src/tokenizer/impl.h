@@ -5,13 +5,22 @@
 #include "io/json.h"
 #include "tokenizer/added.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/decode.h"
 #include "tokenizer/normalize.h"
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/sentencepiece.h"
+#include "tokenizer/unigram.h"
 #include "tokenizer/vocab.h"
+#include "tokenizer/wordpiece.h"
 
-typedef enum { MODEL_RANK, MODEL_SCORE, MODEL_SENTENCEPIECE } ModelKind;
-typedef enum { PREFIX_NEVER, PREFIX_FIRST, PREFIX_ALWAYS } PrefixScheme;
+typedef enum {
+    MODEL_RANK,
+    MODEL_SCORE,
+    MODEL_UNIGRAM,
+    MODEL_WORDPIECE,
+    MODEL_WORDLEVEL,
+    MODEL_SENTENCEPIECE
+} ModelKind;
 
 enum { MAX_AROUND = 8 };
 
@@ -25,19 +34,22 @@ struct Tokenizer {
 
     AddedSet raw;            /* found in the text as it is */
     AddedSet normalized;     /* found after normalizing */
-    char **normalized_texts; /* [n_normalized_texts] owned */
+    char **normalized_texts; /* [n_normalized_texts] owned: of an added token's id, NULL: as it is */
     int n_normalized_texts;
     AddedSet whole;       /* MODEL_SCORE: pieces that are found after respelling */
     bool control_is_text; /* encode finds special tokens only with TOKENIZE_CONTROL */
 
-    Normalizer normalizer;       /* MODEL_RANK: for each stretch between added tokens */
+    Normalizer normalizer;       /* of each stretch between added tokens */
     const char *respell, *space; /* each `respell` in the text becomes `space`; NULL: nothing does */
     const char *prefix;          /* put before the stretch, or NULL */
     bool prefix_once;            /* only when it does not begin with it already */
     PrefixScheme prefix_scheme;
-    Pretokenizer *words; /* MODEL_RANK */
-    Bpe bpe;             /* MODEL_RANK */
-    SpModel *sp;         /* MODEL_SENTENCEPIECE */
+    Pretokenizer *words; /* but for MODEL_SCORE and MODEL_SENTENCEPIECE */
+    Bpe bpe;
+    Unigram unigram;
+    WordPiece wordpiece;
+    SpModel *sp;
+    Decoder decoder; /* tokenizer.json */
 
     int unk, bos;                     /* -1: none */
     int before[MAX_AROUND], n_before; /* ids that TOKENIZE_BOS puts before the text */

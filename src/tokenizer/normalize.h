@@ -1,31 +1,44 @@
-/* normalize - what a tokenizer does to the text before it cuts it. */
+/* normalize - what a tokenizer does to a text before it cuts it: a list of steps. */
 #pragma once
-#include <stddef.h>
+#include "tokenizer/charsmap.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/unicode.h"
 
-#include "base/error.h"
-
-typedef enum { NORMALIZE_PREPEND, NORMALIZE_REPLACE, NORMALIZE_NFC } NormalizeKind;
+typedef enum {
+    NORMALIZE_FORM,    /* form */
+    NORMALIZE_PREPEND, /* text comes first */
+    NORMALIZE_REPLACE, /* each match becomes text */
+    NORMALIZE_LOWERCASE,
+    NORMALIZE_STRIP,         /* white space at the ends: left, right */
+    NORMALIZE_DROP_MARKS,    /* M, or with `only_nonspacing` Mn */
+    NORMALIZE_NMT,           /* sentencepiece's nmt rules */
+    NORMALIZE_CLEAN,         /* BERT: no control characters, all white space is a space */
+    NORMALIZE_SPACE_CHINESE, /* BERT: spaces around Chinese characters */
+    NORMALIZE_CHARSMAP,
+    NORMALIZE_LETTERS, /* bytes become the letters of GPT-2's alphabet */
+} NormalizeKind;
 
 typedef struct {
     NormalizeKind kind;
-    char *what, *with; /* [n_what], [n_with] owned; PREPEND: what; REPLACE: what becomes with */
-    size_t n_what, n_with;
+    NormalForm form;
+    bool left, right, only_nonspacing;
+    char *text; /* [n] owned */
+    size_t n;
+    Regex *match;      /* owned */
+    Charsmap charsmap; /* owned */
 } NormalizeStep;
 
-enum { MAX_STEPS = 16 };
+enum { MAX_STEPS = 32 };
 
 typedef struct {
     NormalizeStep steps[MAX_STEPS];
     int n;
 } Normalizer;
 
-/* normalizer_add - copies what and with. */
-int normalizer_add(Normalizer *z, NormalizeKind kind, const char *what, const char *with, const char *file, Error *e);
+/* normalizer_add - the step with all it owns, which is freed here on failure too. */
+int normalizer_add(Normalizer *z, NormalizeStep step, const char *file, Error *e);
 void normalizer_close(Normalizer *z);
 
-/* normalize - *out is malloc'ed (NUL behind its last byte). An empty text stays empty. */
-int normalize(const Normalizer *z, const char *text, size_t n, char **out, size_t *n_out, Error *e);
-
-/* replace_all - a malloc'ed copy of text with each `what` (not empty) replaced; NULL when out of memory. */
-char *replace_all(const char *text, size_t n, const char *what, size_t n_what, const char *with, size_t n_with,
-                  size_t *n_out);
+/* normalize - *out is malloc'ed (NUL behind its last byte). An empty text stays empty. Fails when a step makes the text
+ * longer than text_limit. */
+int normalize(const Normalizer *z, RegexSpace *space, const char *text, size_t n, char **out, size_t *n_out, Error *e);

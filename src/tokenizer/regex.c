@@ -17,6 +17,8 @@ enum { BASE_STACK = 1 << 20 };
 
 struct Regex {
     OnigRegex code;
+    char *literal; /* [n] instead of code, unless it is empty */
+    size_t n;
 };
 
 struct RegexSpace {
@@ -118,15 +120,24 @@ Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, 
              n > 60 ? 60 : (int)n, pattern);
         return NULL;
     }
-    size_t n_spelled = n;
-    char *spelled = literal ? NULL : spell_punct(pattern, n, &n_spelled);
-    Regex *r = literal || spelled ? malloc(sizeof *r) : NULL;
+    Regex *r = calloc(1, sizeof *r);
+    if (r && literal && n) {
+        r->literal = malloc(n);
+        r->n = n;
+        if (r->literal) return memcpy(r->literal, pattern, n), r;
+        regex_free(r);
+        r = NULL;
+    }
+    size_t n_spelled;
+    char *spelled = r ? spell_punct(pattern, n, &n_spelled) : NULL;
     OnigErrorInfo info = {0};
-    const OnigUChar *begin = (const OnigUChar *)(spelled ? spelled : pattern);
-    int status = r ? onig_initialize(encodings, 1) : ONIGERR_MEMORY;
+    const OnigUChar *begin = (const OnigUChar *)spelled;
+    int status = spelled ? onig_initialize(encodings, 1) : ONIGERR_MEMORY;
     if (status == ONIG_NORMAL)
-        status = onig_new(&r->code, begin, begin + n_spelled, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
-                          literal ? ONIG_SYNTAX_ASIS : ONIG_SYNTAX_RUBY, &info);
+        status =
+            onig_new(&r->code, begin, begin + n_spelled, ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_RUBY, &info);
+    OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
+    if (status != ONIG_NORMAL) onig_error_code_to_str(why, status, &info); /* which may look at the pattern */
     free(spelled);
     if (status == ONIG_NORMAL) return r;
     free(r);
@@ -134,15 +145,15 @@ Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, 
         fail(e, "%s: memory: expected some for an expression, found none", what);
         return NULL;
     }
-    OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
-    onig_error_code_to_str(why, status, &info);
     fail(e, "%s: expected a regular expression, found \"%.*s\" (%.120s)", what, n > 60 ? 60 : (int)n, pattern,
          (char *)why);
     return NULL;
 }
 
 void regex_free(Regex *r) {
-    if (r) onig_free(r->code);
+    if (!r) return;
+    if (r->code) onig_free(r->code);
+    free(r->literal);
     free(r);
 }
 
@@ -170,7 +181,7 @@ void regex_space_free(RegexSpace *s) {
     free(s);
 }
 
-/* onig_search within the budget. */
+/* Where the next match begins, or an error; its end is in the region. Within the budget. */
 static int search(const Regex *r, RegexSpace *space, const char *text, size_t n, size_t from) {
     const OnigUChar *begin = (const OnigUChar *)text, *end = begin + n;
     if (++space->searches % CLOCK_EVERY == 0 && thread_ns() > space->deadline)
@@ -190,7 +201,13 @@ static int search(const Regex *r, RegexSpace *space, const char *text, size_t n,
 int regex_next(const Regex *r, RegexSpace *space, const char *text, size_t n, RegexCursor *cursor, size_t *begin,
                size_t *end, Error *e) {
     while (cursor->from <= n) {
-        int at = search(r, space, text, n, cursor->from);
+        const char *hit = r->literal ? memmem(text + cursor->from, n - cursor->from, r->literal, r->n) : NULL;
+        if (hit) {
+            *begin = (size_t)(hit - text);
+            cursor->from = *end = *begin + r->n;
+            return 1;
+        }
+        int at = r->literal ? ONIG_MISMATCH : search(r, space, text, n, cursor->from);
         if (at == ONIG_MISMATCH) return 0;
         if (at < 0) {
             OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN] = "";

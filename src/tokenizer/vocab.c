@@ -12,11 +12,10 @@ static const char METASPACE[] = "\xe2\x96\x81"; /* ▁, U+2581 */
  * order, the code points from 256 on. Source: openai/gpt-2, encoder.py, bytes_to_unicode. */
 static bool shown_as_itself(unsigned b) { return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
 
+/* The others are 0x00 to 0x20, 0x7f to 0xa0 and 0xad. */
 static unsigned byte_code_point(unsigned char byte) {
     if (shown_as_itself(byte)) return byte;
-    unsigned code_point = 256;
-    for (unsigned b = 0; b < byte; b++) code_point += !shown_as_itself(b);
-    return code_point;
+    return 256 + (byte <= 0x20 ? byte : byte == 0xad ? 67u : byte - 0x7fu + 33u);
 }
 
 static size_t put_letter(unsigned code_point, char letter[2]) {
@@ -30,10 +29,11 @@ size_t byte_letter(unsigned char byte, char letter[2]) { return put_letter(byte_
 
 enum { N_LETTERS = 256 + 68 };
 
-/* Code point of the alphabet -> byte, -1: not in it. */
-static void letters_to_bytes(int byte_of[N_LETTERS]) {
-    for (int i = 0; i < N_LETTERS; i++) byte_of[i] = -1;
-    for (unsigned b = 0, next = 256; b < 256; b++) byte_of[shown_as_itself(b) ? b : next++] = (int)b;
+/* Code point below N_LETTERS -> byte; -1: not in the alphabet. */
+static int byte_of_letter(unsigned code_point) {
+    unsigned i = code_point - 256; /* of the others */
+    if (code_point >= 256) return (int)(i <= 0x20 ? i : i == 67 ? 0xad : i - 33 + 0x7f);
+    return shown_as_itself(code_point) ? (int)code_point : -1;
 }
 
 /* <0xNN> -> NN, or -1. */
@@ -59,24 +59,22 @@ void vocab_close(Vocab *v) {
     *v = (Vocab){0};
 }
 
-/* Text in GPT-2's alphabet to bytes; false (then out holds rubbish) when a letter is not in it. */
-static bool decode_letters(const Piece *p, const int byte_of[N_LETTERS], char *out, size_t *n_out) {
-    size_t n = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        unsigned c = (unsigned char)p->text[i];
+size_t letters_to_bytes(const char *text, size_t n, char *out) {
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned c = (unsigned char)text[i];
         if (c >= 0x80) {
-            if (c >= 0xc8 || i + 1 == p->n) return false; /* beyond U+01FF */
-            c = (c & 0x1f) << 6 | ((unsigned char)p->text[++i] & 0x3f);
+            if (c >= 0xc8 || i + 1 == n) return SIZE_MAX; /* beyond U+01FF */
+            c = (c & 0x1f) << 6 | ((unsigned char)text[++i] & 0x3f);
         }
-        if (c >= N_LETTERS || byte_of[c] < 0) return false;
-        out[n++] = (char)byte_of[c];
+        if (c >= N_LETTERS || byte_of_letter(c) < 0) return SIZE_MAX;
+        out[k++] = (char)byte_of_letter(c);
     }
-    *n_out = n;
-    return true;
+    return k;
 }
 
 /* Never longer than the text. */
-static size_t decode_piece(const Piece *p, Spelling spelling, const int byte_of[N_LETTERS], char *out) {
+static size_t decode_piece(const Piece *p, Spelling spelling, char *out) {
     size_t n = 0;
     switch ((PieceKind)p->kind) {
     case PIECE_NONE:
@@ -85,7 +83,10 @@ static size_t decode_piece(const Piece *p, Spelling spelling, const int byte_of[
     case PIECE_BYTE: out[0] = (char)byte_of_piece(p); return 1;
     default: break;
     }
-    if (spelling == SPELL_BYTE_ALPHABET && p->kind != PIECE_USER && decode_letters(p, byte_of, out, &n)) return n;
+    if (spelling == SPELL_BYTE_ALPHABET && p->kind != PIECE_USER &&
+        (n = letters_to_bytes(p->text, p->n, out)) != SIZE_MAX)
+        return n;
+    n = 0;
     for (size_t i = 0; i < p->n;) {
         if (spelling == SPELL_METASPACE && i + 3 <= p->n && memcmp(p->text + i, METASPACE, 3) == 0) {
             out[n++] = ' ';
@@ -98,8 +99,6 @@ static size_t decode_piece(const Piece *p, Spelling spelling, const int byte_of[
 }
 
 int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e) {
-    int byte_of[N_LETTERS];
-    letters_to_bytes(byte_of);
     size_t total = 0;
     for (int id = 0; id < v->n; id++) total += v->pieces[id].n;
     v->decoded = malloc(total + 1);
@@ -125,7 +124,7 @@ int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e) {
             return fail(e, "%s: token %d: expected a text of its own, found \"%.*s\" again", file, id,
                         p->n > 60 ? 60 : (int)p->n, p->text);
         p->decoded = next;
-        p->n_decoded = (uint32_t)decode_piece(p, spelling, byte_of, next);
+        p->n_decoded = (uint32_t)decode_piece(p, spelling, next);
         next += p->n_decoded;
     }
     if (spelling == SPELL_BYTE_ALPHABET)

@@ -26,6 +26,7 @@ typedef struct {
     float score;         /* score BPE only: the highest merges first */
     uint8_t kind;        /* PieceKind */
     bool marked;         /* user-defined, but looks like a special token: no text merges into it */
+    bool outside;        /* tokenizer.json: only an added token, which the model does not know */
 } Piece;
 
 typedef enum {
@@ -51,6 +52,16 @@ int vocab_init(Vocab *v, int n, const char *file, Error *e);
 int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e);
 void vocab_close(Vocab *v);
 
+/* vocab_find - the id of the model's piece with this text, or -1. */
+static inline int vocab_find(const Vocab *v, const char *text, size_t n) {
+    int id = table_get(&v->ids, text, n);
+    return id >= 0 && v->pieces[id].outside ? -1 : id;
+}
+
 /* byte_letter - how GPT-2's alphabet shows a byte: printable ones as themselves, the others from
  * U+0100 on, as UTF-8. Returns its length (1 or 2). */
 size_t byte_letter(unsigned char byte, char letter[2]);
+
+/* letters_to_bytes - the bytes that text in GPT-2's alphabet stands for, into out (n bytes of room; it may be text
+ * itself); their number, or SIZE_MAX when a letter is not in it. */
+size_t letters_to_bytes(const char *text, size_t n, char *out);

@@ -1,0 +1,47 @@
+#include "tokenizer/bytes.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t text_limit(size_t n) { return n > SIZE_MAX / 64 ? SIZE_MAX / 2 : 32 * n + (64 << 10); }
+
+int bytes_add(Bytes *b, const char *s, size_t n, Error *e) {
+    if (n > b->limit - b->n)
+        return fail(e, "text: normalizer: expected at most %zu bytes (64 KiB and 32 for each), found more", b->limit);
+    if (b->n + n >= b->room) {
+        size_t room = b->n + n + b->room / 2 + 64;
+        char *grown = realloc(b->s, room);
+        if (!grown) return fail(e, "text: memory: expected %zu bytes, found none", room);
+        b->s = grown;
+        b->room = room;
+    }
+    memcpy(b->s + b->n, s, n);
+    b->n += n;
+    b->s[b->n] = 0;
+    return 0;
+}
+
+int bytes_add_char(Bytes *b, unsigned code, Error *e) {
+    char s[4];
+    size_t n = 1;
+    if (code < 0x80) {
+        s[0] = (char)code;
+    } else if (code < 0x800) {
+        s[0] = (char)(0xc0 | code >> 6);
+        n = 2;
+    } else if (code < 0x10000) {
+        s[0] = (char)(0xe0 | code >> 12);
+        n = 3;
+    } else {
+        s[0] = (char)(0xf0 | code >> 18);
+        n = 4;
+    }
+    for (size_t i = 1; i < n; i++) s[i] = (char)(0x80 | (code >> 6 * (n - 1 - i) & 0x3f));
+    return bytes_add(b, s, n, e);
+}
+
+void bytes_close(Bytes *b) {
+    free(b->s);
+    *b = (Bytes){.limit = b->limit};
+}
