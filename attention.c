@@ -13,42 +13,87 @@ typedef struct {
     int head, of, kv_head;
     float *x; /* [n, of, head_dim] */
     const Mat *w;
-    const float *bias;
+    const float *bias, *norm;
 } Head;
 
 static int heads_of_group(const AttentionState *s) { return s->n_heads / s->cache.n_kv_heads + 2; }
 
 static Head head_at(const AttentionWeights *w, const AttentionState *s, int i) {
     int n = heads_of_group(s), kv_head = i / n, j = i % n, kv_heads = s->cache.n_kv_heads;
-    Head q = {"q", "q_rot", ROTATE_Q, kv_head * (n - 2) + j, s->n_heads, kv_head, s->q, &w->wq, w->bq};
-    Head k = {"k", "k_rot", ROTATE_K, kv_head, kv_heads, kv_head, s->k, &w->wk, w->bk};
-    Head v = {"v", NULL, ROTATE_V, kv_head, kv_heads, kv_head, s->v, &w->wv, w->bv};
+    Head q = {"q", "q_rot", ROTATE_Q, kv_head * (n - 2) + j, s->n_heads, kv_head, s->q, &w->wq, w->bq, w->q_norm};
+    Head k = {"k", "k_rot", ROTATE_K, kv_head, kv_heads, kv_head, s->k, &w->wk, w->bk, w->k_norm};
+    Head v = {"v", NULL, ROTATE_V, kv_head, kv_heads, kv_head, s->v, &w->wv, w->bv, NULL};
     return j < n - 2 ? q : j == n - 2 ? k : v;
 }
 
-/* x = w xn + bias, rotated by position (swap 3: q and k, never v); k and v go into the cache. */
-static void project_head(const Pass *p, const Rows *xn, AttentionState *s, Head h) {
-    int d = s->cache.head_dim, stride = h.of * d, from = h.head * d, to = from + d;
-    matmul_piece(h.x, (size_t)stride, h.w, h.bias, xn, false, from, to);
-    watch_columns(p, h.name, h.x, stride, from, to);
-    if (s->rotate[p->layer] & h.kind) rope_apply(h.x + from, p->n, 1, stride, &s->rope, p->rope_pos);
-    if (s->rope.rotary_dim && h.rotated_name) watch_columns(p, h.rotated_name, h.x, stride, from, to);
+static float *row_of(const Head *h, int r, int d) {
+    return h->x + ((size_t)r * (size_t)h->of + (size_t)h->head) * (size_t)d;
+}
+
+/* x = w xn + bias */
+static void project(const Pass *p, const Rows *xn, const AttentionState *s, Head h) {
+    int d = s->cache.head_dim, from = h.head * d, to = from + d;
+    float clamp = s->config.clamp;
+    matmul_piece(h.x, (size_t)(h.of * d), h.w, h.bias, xn, false, from, to);
+    watch_columns(p, h.name, h.x, h.of * d, from, to);
+    for (int r = 0; r < p->n && clamp > 0; r++)
+        for (float *x = row_of(&h, r, d), *end = x + d; x < end; x++)
+            *x = *x > clamp ? clamp : *x < -clamp ? -clamp : *x; /* NaN stays NaN */
+}
+
+static void norm_head(const Pass *p, const AttentionState *s, Head h) {
+    int d = s->cache.head_dim;
+    Norm norm = s->norm;
+    norm.weight = h.norm + (s->config.qk_norm == QK_NORM_EACH_HEAD ? h.head * d : 0);
+    for (int r = 0; r < p->n; r++) norm_row(p->kernels, row_of(&h, r, d), row_of(&h, r, d), &norm, d);
+}
+
+/* Swap 3: q and k are rotated by their position, v never is; k and v go into the cache. */
+static void rotate_and_store(const Pass *p, const AttentionWeights *w, AttentionState *s, Head h) {
+    int d = s->cache.head_dim;
+    bool after = s->config.qk_norm == QK_NORM_AFTER_ROPE, normed = h.norm && s->config.qk_norm != QK_NORM_WHOLE;
+    const RopeTable *table = &s->rope[w->rope == ROPE_LOCAL];
+    if (normed && !after) norm_head(p, s, h);
+    if (s->rotate[p->layer] & h.kind) rope_apply(row_of(&h, 0, d), p->n, 1, h.of * d, table, p->rope_pos);
+    if (normed && after) norm_head(p, s, h);
+    if (s->rope[0].rotary_dim && h.rotated_name)
+        watch_columns(p, h.rotated_name, h.x, h.of * d, h.head * d, (h.head + 1) * d);
     for (int r = 0; r < p->n; r++) {
-        const float *x = h.x + (size_t)r * (size_t)stride + from;
-        if (h.kind == ROTATE_K) kv_cache_write_key(&s->cache, p->layer, h.head, p->pos + r, x);
-        if (h.kind == ROTATE_V) kv_cache_write_value(&s->cache, p->layer, h.head, p->pos + r, x);
+        if (h.kind == ROTATE_K) kv_cache_write_key(&s->cache, p->layer, h.head, p->pos + r, row_of(&h, r, d));
+        if (h.kind == ROTATE_V) kv_cache_write_value(&s->cache, p->layer, h.head, p->pos + r, row_of(&h, r, d));
     }
     team_done(&s->ready[h.kv_head]);
 }
 
-void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s) {
+/* All heads of q at once, all heads of k at once: they have to be there. */
+static void norm_whole(const Pass *p, const AttentionWeights *w, const AttentionState *s) {
+    int q_dim = s->n_heads * s->cache.head_dim, k_dim = s->cache.n_kv_heads * s->cache.head_dim, r;
+    Norm q = s->norm, k = s->norm;
+    q.weight = w->q_norm;
+    k.weight = w->k_norm;
+    team_barrier(p->t);
+    while (team_next(p->t, p->n, &r)) {
+        norm_row(p->kernels, s->q + (size_t)r * (size_t)q_dim, s->q + (size_t)r * (size_t)q_dim, &q, q_dim);
+        norm_row(p->kernels, s->k + (size_t)r * (size_t)k_dim, s->k + (size_t)r * (size_t)k_dim, &k, k_dim);
+    }
+    team_barrier(p->t);
+}
+
+void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s,
+               const Residual *residual) {
     int n = s->cache.n_kv_heads * heads_of_group(s), i;
-    while (team_next(p->t, n, &i)) project_head(p, xn, s, head_at(w, s, i));
+    bool whole = s->config.qk_norm == QK_NORM_WHOLE;
+    while (team_next(p->t, n, &i)) { /* each thread takes the next head of q, k or v */
+        project(p, xn, s, head_at(w, s, i));
+        if (!whole) rotate_and_store(p, w, s, head_at(w, s, i));
+    }
+    if (whole) norm_whole(p, w, s);
+    while (whole && team_next(p->t, n, &i)) rotate_and_store(p, w, s, head_at(w, s, i));
     Rows heads = rows_open(&s->heads, p);
-    attend(p, &heads, s);
+    attend(p, &heads, w, s);
     team_barrier(p->t);
     if (s->cache.head_dim % QK) rows_quantize_all(p, &heads);
-    add_product(p, x, &w->wo, w->bo, &heads, "attn_out");
+    add_product(p, x, &w->wo, w->bo, &heads, residual, "attn_out");
 }
 
 /* ---- softmax(q k^T / sqrt(d)) v ---------------------------------------------------------------- */
@@ -91,15 +136,20 @@ static void scores(Work *w, const KvCache *c, int layer, const Task *t, int star
 }
 
 /* Step 2: score = e^(score - max), where max is the row's so far; what was accumulated before is rescaled to it.
- * Causal: row i sees positions up to its token's. */
-static void softmax(Work *w, const KvCache *c, int pos, const Task *t, int start, int chunk, int blocks) {
+ * Causal: row i sees positions up to its token's, from the first one in its window. */
+static void softmax(Work *w, const KvCache *c, int pos, const Task *t, int start, int chunk, int blocks, int window,
+                    float cap) {
     for (int i = 0; i < t->n; i++) {
-        int visible = pos + token_of(t, i) + 1 - start;
+        int visible = pos + token_of(t, i) + 1 - start, hidden = window ? visible - window : 0;
         float rescale = 1, *score = w->score + i * CHUNK, *acc = w->acc + (size_t)i * w->stride;
         if (visible > chunk) visible = chunk;
-        if (visible > 0)
+        if (visible > 0 && hidden < visible) {
+            if (cap > 0) softcap(c->kernels, score, visible, cap);
+            for (int j = 0; j < hidden; j++) score[j] = -INFINITY;
             rescale = c->kernels->softmax_step(score, visible, blocks * KV_BLOCK, &w->max[i], &w->denom[i]);
-        else memset(score, 0, CHUNK * sizeof *score);
+        } else {
+            memset(score, 0, CHUNK * sizeof *score);
+        }
         for (size_t j = 0; j < w->stride && rescale != 1; j++) acc[j] *= rescale;
     }
 }
@@ -114,22 +164,30 @@ static void weighted_values(Work *w, const KvCache *c, int layer, const Task *t,
     }
 }
 
+/* 1 / sqrt(d), or what the model has instead. */
+static float query_scale(const AttentionConfig *c, int d, int pos) {
+    float scale = c->scale > 0 ? c->scale : 1 / sqrtf((float)d);
+    return c->temperature > 0 ? scale * (1 + c->temperature * logf((float)(1 + pos / c->temperature_ctx))) : scale;
+}
+
 /* The task over positions [from, to): softmax(q k^T / sqrt(d)) v is acc / denom. */
-static void attend_task(Work *w, const Pass *p, const AttentionState *s, const Task *t, int from, int to) {
+static void attend_task(Work *w, const Pass *p, const AttentionWeights *weights, const AttentionState *s, const Task *t,
+                        int from, int to) {
     const KvCache *c = &s->cache;
     int d = c->head_dim;
-    float scale = 1 / sqrtf((float)d);
     for (int i = 0; i < t->n; i++) {
         const float *q = s->q + (token_of(t, i) * s->n_heads + query_head_of(t, i)) * (size_t)d;
+        float scale = query_scale(&s->config, d, p->pos + token_of(t, i));
+        bool sink = weights->sinks && from <= 0; /* in one part of the cache only */
         for (int j = 0; j < d; j++) w->q[i * d + j] = q[j] * scale;
-        w->max[i] = LOWEST;
-        w->denom[i] = 0;
+        w->max[i] = sink ? weights->sinks[query_head_of(t, i)] : LOWEST;
+        w->denom[i] = sink;
     }
     memset(w->acc, 0, (size_t)t->n * w->stride * sizeof *w->acc);
     for (int start = from; start < to; start += CHUNK) {
         int chunk = to - start < CHUNK ? to - start : CHUNK, blocks = (chunk + KV_BLOCK - 1) / KV_BLOCK;
         scores(w, c, p->layer, t, start, blocks);
-        softmax(w, c, p->pos, t, start, chunk, blocks);
+        softmax(w, c, p->pos, t, start, chunk, blocks, weights->window, s->config.softcap);
         weighted_values(w, c, p->layer, t, start, chunk);
     }
 }
@@ -158,17 +216,20 @@ static Work work_at(void *scratch, int thread, size_t d) {
 
 /* One token over a long cache: tasks are also cut into parts of the cache, whose results [parts, n_heads, stride + 2]
  * (accumulator, maximum, denominator) are merged after a barrier. */
-static void attend_in_parts(const Pass *p, const Rows *out, AttentionState *s, int parts) {
+static void attend_in_parts(const Pass *p, const Rows *out, const AttentionWeights *weights, const AttentionState *s,
+                            int first, int parts) {
     const KvCache *c = &s->cache;
-    int d = c->head_dim, group = s->n_heads / c->n_kv_heads, blocks = (p->pos + KV_BLOCK) / KV_BLOCK, i;
+    int d = c->head_dim, group = s->n_heads / c->n_kv_heads, i;
+    int blocks = (p->pos + KV_BLOCK - first) / KV_BLOCK;
     Work w = work_at(s->scratch, p->t->id, (size_t)d);
     size_t row = w.stride + 2, next = (size_t)s->n_heads * row;
     float *partial = (float *)s->scratch + (size_t)team_size(p->t->team) * work_floats((size_t)d);
     while (team_next(p->t, c->n_kv_heads * parts, &i)) {
         Task task = {i / parts, group, 0, group};
-        int part = i % parts, from = blocks * part / parts * KV_BLOCK, to = blocks * (part + 1) / parts * KV_BLOCK;
+        int part = i % parts, from = first + blocks * part / parts * KV_BLOCK;
+        int to = first + blocks * (part + 1) / parts * KV_BLOCK;
         await_group(p, s, task.kv_head);
-        attend_task(&w, p, s, &task, from, to < p->pos + 1 ? to : p->pos + 1);
+        attend_task(&w, p, weights, s, &task, from, to < p->pos + 1 ? to : p->pos + 1);
         for (int j = 0; j < group; j++) {
             float *to_row = partial + (size_t)part * next + (size_t)query_head_of(&task, j) * row;
             memcpy(to_row, w.acc + (size_t)j * w.stride, (size_t)d * sizeof *to_row);
@@ -192,13 +253,18 @@ static void attend_in_parts(const Pass *p, const Rows *out, AttentionState *s, i
     }
 }
 
-void attend(const Pass *p, const Rows *out, AttentionState *s) {
+/* Where the window of the token at pos begins, at the start of a chunk: chunks are the same for every token. */
+static int window_start(const AttentionWeights *w, int pos) {
+    return w->window && pos >= w->window ? (pos - w->window + 1) / CHUNK * CHUNK : 0;
+}
+
+void attend(const Pass *p, const Rows *out, const AttentionWeights *weights, const AttentionState *s) {
     const KvCache *c = &s->cache;
     int d = c->head_dim, group = s->n_heads / c->n_kv_heads, rows = p->n * group, tiles = (rows + ROWS - 1) / ROWS, i;
     int n_threads = team_size(p->t->team); /* not t->n: the sums are the same when one thread does all */
-    if (p->n == 1 && group <= ROWS && !c->exact && c->n_kv_heads % n_threads && p->pos + 1 >= 2 * SPLIT) {
-        int parts = (p->pos + 1) / SPLIT;
-        attend_in_parts(p, out, s, parts < n_threads ? parts : n_threads);
+    int first = window_start(weights, p->pos), parts = (p->pos + 1 - first) / SPLIT;
+    if (p->n == 1 && group <= ROWS && !c->exact && c->n_kv_heads % n_threads && parts >= 2) {
+        attend_in_parts(p, out, weights, s, first, parts < n_threads ? parts : n_threads);
         return;
     }
     Work w = work_at(s->scratch, p->t->id, (size_t)d);
@@ -206,7 +272,8 @@ void attend(const Pass *p, const Rows *out, AttentionState *s) {
         Task task = {i % c->n_kv_heads, group, (tiles - 1 - i / c->n_kv_heads) * ROWS, 0};
         task.n = rows - task.row < ROWS ? rows - task.row : ROWS;
         await_group(p, s, task.kv_head);
-        attend_task(&w, p, s, &task, 0, p->pos + token_of(&task, task.n - 1) + 1);
+        attend_task(&w, p, weights, s, &task, window_start(weights, p->pos + token_of(&task, 0)),
+                    p->pos + token_of(&task, task.n - 1) + 1);
         for (int j = 0; j < task.n; j++) {
             int token = token_of(&task, j), h = query_head_of(&task, j);
             float *o = rows_at(out, token) + h * d;
@@ -227,10 +294,10 @@ size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads) {
 void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads) {
     size_t n = (size_t)n_batch, d = (size_t)s->cache.head_dim;
     kv_cache_take(&s->cache, a);
-    if (s->rope.rotary_dim) {
-        size_t values = (size_t)s->rope.n_ctx * (size_t)(s->rope.rotary_dim / 2);
-        s->rope.cos = arena_take(a, values, sizeof(float));
-        s->rope.sin = arena_take(a, values, sizeof(float));
+    for (RopeTable *t = s->rope; t < s->rope + 2; t++) {
+        size_t values = (size_t)t->n_ctx * (size_t)(t->rotary_dim / 2);
+        t->cos = arena_take(a, values, sizeof(float));
+        t->sin = arena_take(a, values, sizeof(float));
     }
     s->rotate = arena_take(a, (size_t)s->cache.n_layers, 1);
     s->q = arena_take(a, n * (size_t)s->n_heads * d, sizeof(float));

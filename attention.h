@@ -2,22 +2,45 @@
  * it. */
 #pragma once
 #include "kv_cache.h"
-#include "ops.h"
+#include "residual.h"
 #include "rope.h"
+
+/* Which table of angles a layer's q and k are rotated by. */
+typedef enum { ROPE_MAIN, ROPE_LOCAL, ROPE_NONE } RopeUse;
+
+/* QkNorm - q and k are normed: each head by weights [head_dim] before RoPE (Qwen3, Gemma 3) or after it (Hunyuan), by
+ * weights of each head [heads, head_dim] (Cohere), or all heads at once, [heads * head_dim] (OLMo 2). */
+typedef enum { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_AFTER_ROPE, QK_NORM_EACH_HEAD, QK_NORM_WHOLE } QkNorm;
 
 typedef struct {
     Mat wq;                         /* [n_heads * head_dim, dim] */
     Mat wk, wv;                     /* [n_kv_heads * head_dim, dim] */
     Mat wo;                         /* [dim, n_heads * head_dim] */
     const float *bq, *bk, *bv, *bo; /* [rows of wq, wk, wv, wo]; NULL: none */
+    const float *q_norm, *k_norm;   /* what QkNorm says */
+    const float *sinks;             /* [n_heads] a score that takes weight and has no value (gpt-oss); NULL: none */
+    RopeUse rope;                   /* of this layer */
+    int window;                     /* a position sees itself and window - 1 before it; 0: all. arXiv:2004.05150 */
 } AttentionWeights;
+
+/* What all layers have in common; 0 is LLaMA's. */
+typedef struct {
+    float scale;   /* of the scores; 0: 1 / sqrt(head_dim) */
+    float softcap; /* of the scores (Gemma 2): cap * tanh(score / cap); 0: none */
+    float clamp;   /* q, k and v are cut to [-clamp, clamp] (OLMo's clip_qkv); 0: none */
+    QkNorm qk_norm;
+    float temperature; /* q *= 1 + temperature * ln(1 + floor(pos / temperature_ctx)) (Ministral 3); 0: none */
+    int temperature_ctx;
+} AttentionConfig;
 
 enum { ROTATE_Q = 1, ROTATE_K = 2, ROTATE_V = 4 };
 
 typedef struct {
+    AttentionConfig config;
+    Norm norm; /* kind, eps and offset of q_norm and k_norm */
     int n_heads;
     KvCache cache;
-    RopeTable rope;
+    RopeTable rope[2]; /* ROPE_MAIN, ROPE_LOCAL */
     unsigned char
         *rotate;      /* [n_layers] which of q, k and v RoPE rotates: ROTATE_Q | ROTATE_K, 0 with learned positions */
     float *q, *k, *v; /* [n_batch, heads, head_dim] */
@@ -32,7 +55,8 @@ void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads);
 /* attention - x[n, dim] += wo softmax(q k^T / sqrt(head_dim)) v, causal, of the normed rows xn; k and v go into the
  * cache. Query head h reads KV head h / (n_heads / n_kv_heads): grouped-query attention, arXiv:2305.13245; n_kv_heads
  * == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. */
-void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s);
+void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s,
+               const Residual *r);
 
 /* attend - out[n, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v: the part of it between the matrices.
  *   s->q      [n, n_heads, head_dim] rotated queries; row r is position p->pos + r
@@ -42,5 +66,5 @@ void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *
  * all of them. Online softmax (arXiv:1805.02867): no [n, n_ctx] score matrix is kept. When a single token looks back
  * over a long cache, its tasks are cut into parts of the cache, whose results are merged after a barrier. No barrier at
  * the end. */
-void attend(const Pass *p, const Rows *out, AttentionState *s);
+void attend(const Pass *p, const Rows *out, const AttentionWeights *w, const AttentionState *s);
 size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);

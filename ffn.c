@@ -27,26 +27,57 @@ void gelu(const Kernels *k, float *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = gelu_tanh(x[i]);
 }
 
-void ffn(const Pass *p, float *x, const Rows *xn, FfnKind kind, const FfnWeights *w, const FfnState *s) {
+static float gelu_erf(float z) { return 0.5f * z * (1 + erff(z * 0.7071067811865476f)); }
+
+static float relu2(float z) { return z > 0 ? z * z : 0; }
+
+static float softplus(float z) { return z > 20 ? z : log1pf(expf(z)); }
+
+static void xielu(float *x, size_t n, const FfnWeights *w) {
+    float beta = w->xielu.beta, p = softplus(w->xielu.alpha_p), q = beta + softplus(w->xielu.alpha_n);
+    for (size_t i = 0; i < n; i++) {
+        float z = x[i];
+        x[i] = beta * z + (z > 0 ? p * z * z : q * (expm1f(fminf(z, w->xielu.eps)) - z));
+    }
+}
+
+bool ffn_is_gated(FfnKind kind) { return kind == FFN_SWIGLU || kind == FFN_GEGLU || kind == FFN_GEGLU_ERF; }
+
+/* h[n] = act(h), times up where it gates. */
+static void activate(const Kernels *k, float *h, const float *up, size_t n, FfnKind kind, const FfnWeights *w) {
+    switch (kind) {
+    case FFN_SWIGLU: swiglu(k, h, up, n); return;
+    case FFN_GELU:
+    case FFN_GEGLU: gelu(k, h, n); break;
+    case FFN_GELU_ERF:
+    case FFN_GEGLU_ERF:
+        for (size_t i = 0; i < n; i++) h[i] = gelu_erf(h[i]);
+        break;
+    case FFN_RELU2:
+        for (size_t i = 0; i < n; i++) h[i] = relu2(h[i]);
+        break;
+    case FFN_XIELU: xielu(h, n, w); break;
+    }
+    for (size_t i = 0; i < n && ffn_is_gated(kind); i++) h[i] *= up[i];
+}
+
+void ffn(const Pass *p, float *x, const Rows *xn, FfnKind kind, const FfnWeights *w, const FfnState *s,
+         const Residual *residual) {
     Rows h = rows_open(&s->hidden, p);
     size_t dim = (size_t)h.dim;
+    bool gated = ffn_is_gated(kind);
     int from, to;
     while (matmul_next(p->t, h.dim, xn, &from, &to)) { /* columns [from, to), while they are in the cache */
-        if (kind == FFN_SWIGLU) {
-            matmul_piece(h.x, dim, &w->w_gate, w->b_gate, xn, false, from, to);
-            matmul_piece(s->up, dim, &w->w_up, w->b_up, xn, false, from, to);
-        } else {
-            matmul_piece(h.x, dim, &w->w_up, w->b_up, xn, false, from, to);
-        }
+        matmul_piece(h.x, dim, gated ? &w->w_gate : &w->w_up, gated ? w->b_gate : w->b_up, xn, false, from, to);
+        if (gated) matmul_piece(s->up, dim, &w->w_up, w->b_up, xn, false, from, to);
         for (int r = 0; r < p->n; r++) {
-            float *row = rows_at(&h, r) + from, *up = s->up + (size_t)r * dim + (size_t)from;
-            if (kind == FFN_SWIGLU) swiglu(p->kernels, row, up, (size_t)(to - from));
-            else gelu(p->kernels, row, (size_t)(to - from));
+            size_t at = (size_t)r * dim + (size_t)from;
+            activate(p->kernels, h.x + at, s->up + at, (size_t)(to - from), kind, w);
             rows_quantize(&h, r, from, to);
         }
     }
     team_barrier(p->t);
-    add_product(p, x, &w->w_down, w->b_down, &h, "ffn_out");
+    add_product(p, x, &w->w_down, w->b_down, &h, residual, "ffn_out");
 }
 
 void ffn_take(FfnState *s, Arena *a, int n_batch, int hidden_dim) {

@@ -1,24 +1,40 @@
 /* ffn - swap 2: the GELU MLP of GPT-2 or the SwiGLU of LLaMA. */
 #pragma once
-#include "ops.h"
+#include "residual.h"
 
-typedef enum { FFN_GELU, FFN_SWIGLU } FfnKind;
+/* The activation, and whether it gates a second product: w_down act(w_up x), or w_down (act(w_gate x) * w_up x). */
+typedef enum {
+    FFN_GELU,      /* gelu_tanh: GPT-2 */
+    FFN_SWIGLU,    /* silu, gated: LLaMA; arXiv:2002.05202 */
+    FFN_GEGLU,     /* gelu_tanh, gated: Gemma; arXiv:2002.05202 */
+    FFN_GELU_ERF,  /* the exact GELU: GPT-NeoX, Falcon */
+    FFN_GEGLU_ERF, /* the same, gated */
+    FFN_RELU2,     /* relu(x)^2: Nemotron, Arcee; Primer, arXiv:2109.08668 */
+    FFN_XIELU,     /* Apertus; arXiv:2411.13010 */
+} FfnKind;
+
+bool ffn_is_gated(FfnKind kind); /* has w_gate */
 
 typedef struct {
-    Mat w_gate, w_up;                    /* [hidden_dim, dim]; w_gate only for SwiGLU */
+    Mat w_gate, w_up;                    /* [hidden_dim, dim]; w_gate only where it is gated */
     Mat w_down;                          /* [dim, hidden_dim] */
     const float *b_gate, *b_up, *b_down; /* [rows of w_gate, w_up, w_down]; NULL: none */
+    struct {
+        float alpha_p, alpha_n, beta, eps; /* as in the file: before softplus */
+    } xielu;                               /* FFN_XIELU */
 } FfnWeights;
 
 typedef struct {
     RowBuffer hidden; /* [n_batch, hidden_dim] */
-    float *up;        /* the same, for SwiGLU */
+    float *up;        /* the same, where it is gated */
 } FfnState;
 
 void ffn_take(FfnState *s, Arena *a, int n_batch, int hidden_dim);
 
-/* ffn - x[n, dim] += w_down (silu(w_gate xn) * w_up xn), or += w_down gelu(w_up xn + b_up) + b_down. */
-void ffn(const Pass *p, float *x, const Rows *xn, FfnKind kind, const FfnWeights *w, const FfnState *s);
+/* ffn - x[n, dim] += w_down (silu(w_gate xn) * w_up xn), or += w_down gelu(w_up xn + b_up) + b_down, or so with another
+ * activation; r says how it is added. */
+void ffn(const Pass *p, float *x, const Rows *xn, FfnKind kind, const FfnWeights *w, const FfnState *s,
+         const Residual *r);
 
 /* swiglu - gate[i] = silu(gate[i]) * up[i], silu(z) = z / (1 + exp(-z)). Source: Shazeer, arXiv:2002.05202, equation 5.
  */

@@ -7,27 +7,41 @@
 /* ---- The forward pass, run by every thread of the team: each step does the calling thread's share ----- */
 
 static void embed(const Pass *p, const Model *m, State *s, const int *tokens) {
-    size_t dim = (size_t)m->config.dim;
+    const Config *c = &m->config;
+    size_t dim = (size_t)c->dim;
     for (int r = p->t->id; r < p->n; r += p->t->n) {
-        float *x = s->x + (size_t)r * dim;
+        float *x = s->x + (size_t)r * dim, *position = s->spare + (size_t)r * dim;
         mat_dequantize_row(x, &m->weights.tok_emb, tokens[r]);
-        if (m->config.pos == POS_LEARNED) {
-            float *position = s->xn.x + (size_t)r * dim;
-            mat_dequantize_row(position, &m->weights.pos_emb, p->rope_pos + r);
-            for (size_t i = 0; i < dim; i++) x[i] += position[i];
-        }
+        if (c->pos == POS_LEARNED) mat_dequantize_row(position, &m->weights.pos_emb, p->rope_pos + r);
+        for (size_t i = 0; i < dim && c->pos == POS_LEARNED; i++) x[i] += position[i];
+        for (size_t i = 0; i < dim && c->embedding_scale > 0; i++) x[i] *= c->embedding_scale;
     }
     team_barrier(p->t);
 }
 
+static Norm norm_of(const Config *c, NormKind kind, const float *weight, const float *bias) {
+    return (Norm){kind, c->norm_eps, weight, bias, c->norm_offset};
+}
+
+static Residual residual_of(const Config *c, const float *post_norm) {
+    return (Residual){norm_of(c, post_norm ? c->norm : NORM_NONE, post_norm, NULL),
+                      c->residual_scale > 0 ? c->residual_scale : 1};
+}
+
 /* x += attention(norm(x)); x += ffn(norm(x)) */
 static void layer_forward(const Pass *p, const Config *c, const Layer *l, State *s) {
-    Rows xn = norm_rows(p, &s->xn, s->x, (Norm){c->norm, c->norm_eps, l->attn_norm, l->attn_norm_bias}); /* swap 1 */
+    NormKind kind = c->no_pre_norm ? NORM_NONE : c->norm;
+    Norm attn_norm = norm_of(c, kind, l->attn_norm, l->attn_norm_bias);
+    Norm ffn_norm = norm_of(c, kind, l->ffn_norm, l->ffn_norm_bias);
+    Residual attn_out = residual_of(c, l->attn_post_norm), ffn_out = residual_of(c, l->ffn_post_norm);
+
+    Rows xn = norm_rows(p, &s->xn, s->x, attn_norm), fn = xn; /* swap 1 */
+    if (c->parallel && l->ffn_norm) fn = norm_rows(p, &s->fn, s->x, ffn_norm);
     watch(p, "attn_norm", xn.x, c->dim);
-    attention(p, s->x, &xn, &l->attn, &s->attn);                                                  /* swaps 3, 4 */
-    xn = norm_rows(p, &s->xn, s->x, (Norm){c->norm, c->norm_eps, l->ffn_norm, l->ffn_norm_bias}); /* swap 1 */
-    watch(p, "ffn_norm", xn.x, c->dim);
-    ffn(p, s->x, &xn, c->ffn, &l->ffn, &s->ffn); /* swap 2 */
+    attention(p, s->x, &xn, &l->attn, &s->attn, &attn_out);      /* swaps 3 and 4 */
+    if (!c->parallel) fn = norm_rows(p, &s->xn, s->x, ffn_norm); /* swap 1 */
+    watch(p, "ffn_norm", fn.x, c->dim);
+    ffn(p, s->x, &fn, c->ffn, &l->ffn, &s->ffn, &ffn_out); /* swap 2 */
     watch(p, "out", s->x, c->dim);
 }
 
@@ -43,9 +57,14 @@ static void logits(const Pass *p, const Model *m, State *s, int row) {
     const Config *c = &m->config;
     const Weights *w = &m->weights;
     const float *x = s->x + (size_t)row * (size_t)c->dim;
-    Rows xn = norm_rows(p, &s->xn, x, (Norm){c->norm, c->norm_eps, w->final_norm, w->final_norm_bias});
+    Rows xn = norm_rows(p, &s->xn, x, norm_of(c, c->norm, w->final_norm, w->final_norm_bias));
     watch(p, "final_norm", xn.x, c->dim);
-    matmul(p->t, s->logits, (size_t)c->vocab_size, &w->lm_head, NULL, &xn, false);
+    int from, to;
+    while (matmul_next(p->t, c->vocab_size, &xn, &from, &to)) {
+        matmul_piece(s->logits, (size_t)c->vocab_size, &w->lm_head, w->lm_head_bias, &xn, false, from, to);
+        for (int i = from; i < to && c->logit_scale > 0; i++) s->logits[i] *= c->logit_scale;
+        if (c->logit_softcap > 0) softcap(p->kernels, s->logits + from, to - from, c->logit_softcap);
+    }
     watch(p, "logits", s->logits, c->vocab_size);
 }
 
@@ -80,32 +99,27 @@ static Pass pass_of(const Model *m, const State *s, int n, int pos) {
                   .layer = -1,
                   .int8 = m->int8,
                   .exact = s->options.deterministic,
-                  .spare = s->xn.x,
+                  .spare = s->spare,
                   .tap = s->tap,
                   .tap_arg = s->tap_arg};
 }
 
-static void run_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
+/* Tokens of a text that is seq_len long when they are read: dynamic NTK and LongRoPE rotate by its length. */
+static void run_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len) {
+    const Config *c = &m->config;
     Run run = {m, s, tokens, 0, pass_of(m, s, n_tok, pos)};
-    if (m->config.mistake == MISTAKE_DECODE_OFF_BY_ONE && n_tok == 1 && pos > 0) run.pass.rope_pos--;
+    if (n_tok == 1 && pos > 0) run.pass.rope_pos += c->decode_shift;
     s->pos = pos;
+    RopeTable *rope = s->attn.rope;
+    if (rope[ROPE_MAIN].rotary_dim) rope_table_reach(&rope[ROPE_MAIN], &c->rope, run.pass.rope_pos, n_tok, seq_len);
+    if (rope[ROPE_LOCAL].rotary_dim)
+        rope_table_reach(&rope[ROPE_LOCAL], &c->rope_local, run.pass.rope_pos, n_tok, seq_len);
     memset(s->attn.ready, 0, (size_t)m->config.n_kv_heads * sizeof *s->attn.ready);
     run_team(s, &run);
 }
 
-/* Dynamic NTK and LongRoPE turn with the length of the whole sequence; every other rule needs the
- * table once. Keys that are cached keep the rotation they were given, as in transformers. */
-static void state_reach(State *s, const Config *c, int seq_len) {
-    if (c->pos != POS_ROPE) return;
-    bool moves = c->rope.scaling == ROPE_SCALING_DYNAMIC || c->rope.scaling == ROPE_SCALING_LONGROPE;
-    if (s->rope_seq_len && (!moves || seq_len == s->rope_seq_len)) return;
-    rope_table_fill(&s->attn.rope, &c->rope, seq_len);
-    s->rope_seq_len = seq_len;
-}
-
 void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
-    if (pos + n_tok > s->rope_seq_len || pos == 0) state_reach(s, &m->config, pos + n_tok);
-    run_pass(m, s, tokens, n_tok, pos);
+    run_pass(m, s, tokens, n_tok, pos, pos + n_tok);
 }
 
 const float *model_logits(const Model *m, State *s, int row) {
@@ -116,11 +130,10 @@ const float *model_logits(const Model *m, State *s, int row) {
 
 int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int pos,
                   bool (*progress)(void *arg, int done, int total), void *arg) {
-    state_reach(s, &m->config, pos + n_tok); /* one base for the whole prompt, however it is cut */
     int done = 0;
     while (done < n_tok) {
         int n = n_tok - done < s->options.n_batch ? n_tok - done : s->options.n_batch;
-        run_pass(m, s, tokens + done, n, pos + done);
+        run_pass(m, s, tokens + done, n, pos + done, pos + n_tok); /* one base, however the prompt is cut */
         done += n;
         if (progress && !progress(arg, done, n_tok)) break;
     }
@@ -141,14 +154,16 @@ void model_init(Model *m, const Config *config, const Weights *weights) {
 int model_default_threads(const Model *m) {
     const Config *c = &m->config;
     double per_layer = (double)c->dim * (2.0 * c->n_heads * c->head_dim + 2.0 * c->n_kv_heads * c->head_dim +
-                                         (c->ffn == FFN_SWIGLU ? 3.0 : 2.0) * c->hidden_dim);
+                                         (ffn_is_gated(c->ffn) ? 3.0 : 2.0) * c->hidden_dim);
     return per_layer < 300e3 ? 1 : team_default_size();
 }
 
 /* One arena, laid out by the same code that counts it. */
 static void state_take(State *s, const Config *c, Arena *a) {
     const StateOptions *o = &s->options;
-    s->attn = (AttentionState){.n_heads = c->n_heads,
+    s->attn = (AttentionState){.config = c->attn,
+                               .norm = norm_of(c, c->norm, NULL, NULL),
+                               .n_heads = c->n_heads,
                                .cache = {.type = o->kv_type,
                                          .n_layers = c->n_layers,
                                          .n_ctx = o->n_ctx,
@@ -156,26 +171,19 @@ static void state_take(State *s, const Config *c, Arena *a) {
                                          .head_dim = c->head_dim,
                                          .kernels = o->kernels,
                                          .exact = o->deterministic}};
-    if (c->pos == POS_ROPE)
-        s->attn.rope = (RopeTable){
-            .n_ctx = o->n_ctx, .head_dim = c->head_dim, .rotary_dim = c->rope.rotary_dim, .pairing = c->rope.pairing};
+    const RopeConfig *rope[] = {[ROPE_MAIN] = &c->rope, [ROPE_LOCAL] = &c->rope_local};
+    for (int i = 0; i < 2 && c->pos == POS_ROPE; i++)
+        s->attn.rope[i] = (RopeTable){
+            .n_ctx = o->n_ctx, .head_dim = c->head_dim, .rotary_dim = rope[i]->rotary_dim, .pairing = rope[i]->pairing};
     attention_take(&s->attn, a, o->n_batch, o->n_threads);
     ffn_take(&s->ffn, a, o->n_batch, c->hidden_dim);
     s->x = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
     row_buffer_take(&s->xn, a, o->n_batch, c->dim);
     row_buffer_take_own(&s->xn, a, o->n_threads);
+    row_buffer_take(&s->fn, a, c->parallel ? o->n_batch : 0, c->dim);
+    row_buffer_take_own(&s->fn, a, c->parallel ? o->n_threads : 0);
+    s->spare = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
     s->logits = arena_take(a, (size_t)c->vocab_size, sizeof(float));
-}
-
-/* Which of q, k and v RoPE rotates: q and k in every layer, but for the exercises of docs/ladder.md (--break). */
-static unsigned rotated(const Config *c, int layer) {
-    if (c->pos != POS_ROPE) return 0;
-    switch (c->mistake) {
-    case MISTAKE_V_ROTATED: return ROTATE_Q | ROTATE_K | ROTATE_V;
-    case MISTAKE_ROPE_LAYER0: return layer == 0 ? ROTATE_Q | ROTATE_K : 0;
-    case MISTAKE_KEYS_UNROTATED: return ROTATE_Q;
-    default: return ROTATE_Q | ROTATE_K;
-    }
 }
 
 size_t state_bytes(const Model *m, const StateOptions *options) {
@@ -199,7 +207,11 @@ int state_init(State *s, const Model *m, const StateOptions *options, Error *e) 
     if (!s->options.kernels) s->options.kernels = kernels_best();
     if (arena_init(&s->arena, state_bytes(m, options), "KV cache and buffers", e)) return -1;
     state_take(s, &m->config, &s->arena);
-    for (int i = 0; i < m->config.n_layers; i++) s->attn.rotate[i] = (unsigned char)rotated(&m->config, i);
+    const Config *c = &m->config;
+    for (int i = 0; i < c->n_layers; i++) {
+        bool rope = c->pos == POS_ROPE && m->weights.layers[i].attn.rope != ROPE_NONE;
+        s->attn.rotate[i] = c->rotate ? c->rotate[i] : rope ? ROTATE_Q | ROTATE_K : 0;
+    }
     s->team = team_open(options->n_threads);
     if (!s->team) {
         state_close(s);

@@ -10,22 +10,12 @@
 
 typedef enum { POS_LEARNED, POS_ROPE } PosKind;
 
-/* Mistake - a known way to get a swap wrong, made on purpose (--break): an exercise of docs/ladder.md. Those below the
- * line are made when the weights are bound (checkpoint/mistake.h), the others where model.c names them. */
-typedef enum {
-    MISTAKE_NONE,
-    MISTAKE_V_ROTATED,
-    MISTAKE_ROPE_LAYER0,
-    MISTAKE_KEYS_UNROTATED,
-    MISTAKE_DECODE_OFF_BY_ONE,
-    /* ---- */
-    MISTAKE_WRONG_PAIRING,
-    MISTAKE_K_PERMUTED,
-    MISTAKE_CONV1D,
-    MISTAKE_WPE_PAST_END,
-    MISTAKE_COUNT
-} Mistake;
-
+/* Config - what a checkpoint says of its model. A setting below the line is 0 unless a family has it; with those of a
+ * Layer they are all that sets the families apart:
+ *   Config        embedding_scale, residual_scale, logit_scale, logit_softcap, norm_offset, no_pre_norm, parallel,
+ * rope_local Config.attn   scale, softcap, clamp, qk_norm, temperature, temperature_ctx Layer         attn_post_norm,
+ * ffn_post_norm Layer.attn    q_norm, k_norm, sinks, rope, window Layer.ffn     xielu Weights       lm_head_bias A
+ * norm's weight or bias that is NULL is left out. */
 typedef struct {
     int dim;        /* width of the residual stream */
     int hidden_dim; /* width of the FFN */
@@ -39,8 +29,20 @@ typedef struct {
     PosKind pos;     /* swap 3 */
     RopeConfig rope; /* used when pos is POS_ROPE */
     float norm_eps;
-    bool tied;       /* lm_head is tok_emb */
-    Mistake mistake; /* MISTAKE_NONE, except in an exercise */
+    bool tied; /* lm_head is tok_emb */
+    /* ---- */
+    float embedding_scale; /* of the token embedding (Gemma sqrt(dim), Granite, MiniCPM); 0: 1 */
+    float residual_scale;  /* of what each block adds (Granite, MiniCPM); 0: 1 */
+    float logit_scale;     /* of the logits (Cohere; 1 / logits_scaling of Granite); 0: 1 */
+    float logit_softcap;   /* cap * tanh(logit / cap) (Gemma 2); 0: none */
+    float norm_offset;     /* added to every norm's weight: 1 for Gemma and Nemotron from HF (GGUF has it folded in) */
+    bool no_pre_norm;      /* no norm before attention and FFN (OLMo 2, EXAONE 4) */
+    bool parallel;         /* x += attention(norm(x)) + ffn(norm(x)); ffn_norm NULL: both read the same norm */
+    RopeConfig rope_local; /* of layers with rope ROPE_LOCAL (Gemma 3, OLMo 3); rotary_dim 0: none */
+    AttentionConfig attn;
+    /* ---- set by checkpoint/mistake.c alone */
+    const unsigned char *rotate; /* [n_layers] what RoPE rotates instead of q and k (ROTATE_ masks); NULL */
+    int decode_shift;            /* added to the position of a token that is decoded alone */
 } Config;
 
 /* Weights only borrow: the Checkpoint owns the memory. Vectors of a bias that the model does not have
@@ -50,6 +52,7 @@ typedef struct {
     AttentionWeights attn;
     const float *ffn_norm, *ffn_norm_bias; /* [dim] */
     FfnWeights ffn;
+    const float *attn_post_norm, *ffn_post_norm; /* [dim] of what a block adds, before it is added; NULL: none */
 } Layer;
 
 typedef struct {
@@ -58,6 +61,7 @@ typedef struct {
     Layer *layers;                             /* [n_layers] */
     const float *final_norm, *final_norm_bias; /* [dim] */
     Mat lm_head;                               /* [vocab_size, dim]; equals tok_emb when tied */
+    const float *lm_head_bias;                 /* [vocab_size] (Phi); NULL: none */
 } Weights;
 
 /* Model - immutable, shared by any number of States. */
@@ -83,12 +87,13 @@ typedef struct {
     Team *team;
     AttentionState attn;
     FfnState ffn;
-    int rope_seq_len; /* the sequence length that the RoPE table was filled for */
-    int pos;          /* position of row 0 of the last forward pass */
-    float *x;         /* [n_batch, dim] residual stream */
-    RowBuffer xn;     /* [n_batch, dim] normed */
-    float *logits;    /* [vocab_size] */
-    Tap *tap;         /* NULL: nobody watches */
+    int pos;       /* position of row 0 of the last forward pass */
+    float *x;      /* [n_batch, dim] residual stream */
+    RowBuffer xn;  /* [n_batch, dim] normed */
+    RowBuffer fn;  /* the same for the FFN of a parallel block */
+    float *spare;  /* [n_batch, dim] what a block adds, before it is added; position embeddings */
+    float *logits; /* [vocab_size] */
+    Tap *tap;      /* NULL: nobody watches */
     void *tap_arg;
 } State;
 

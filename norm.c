@@ -1,20 +1,22 @@
 #include "norm.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- Swap 1 ------------------------------------------------------------------------------------ */
 
-void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim, float eps) {
+void layernorm(float *y, const float *x, const Norm *w, int dim) {
     double mean = 0, variance = 0;
 #pragma omp simd reduction(+ : mean)
     for (int i = 0; i < dim; i++) mean += (double)x[i];
     mean /= dim;
 #pragma omp simd reduction(+ : variance)
     for (int i = 0; i < dim; i++) variance += ((double)x[i] - mean) * ((double)x[i] - mean);
-    float scale = (float)(1 / sqrt(variance / dim + (double)eps));
+    float scale = (float)(1 / sqrt(variance / dim + (double)w->eps));
     for (int i = 0; i < dim; i++) {
-        y[i] = (x[i] - (float)mean) * scale * weight[i];
-        if (bias) y[i] += bias[i];
+        y[i] = (x[i] - (float)mean) * scale;
+        if (w->weight) y[i] *= w->offset + w->weight[i];
+        if (w->bias) y[i] += w->bias[i];
     }
 }
 
@@ -25,17 +27,21 @@ static float sum_squares(const Kernels *k, const float *x, int dim) {
     return (float)sum;
 }
 
-void rmsnorm(const Kernels *k, float *y, const float *x, const float *weight, int dim, float eps) {
+void rmsnorm(const Kernels *k, float *y, const float *x, const Norm *w, int dim) {
     double mean_square = (double)sum_squares(k, x, dim) / dim;
-    float scale = (float)(1 / sqrt(mean_square + (double)eps));
-    for (int i = 0; i < dim; i++) y[i] = x[i] * scale * weight[i];
+    float scale = (float)(1 / sqrt(mean_square + (double)w->eps));
+    for (int i = 0; i < dim; i++) {
+        y[i] = x[i] * scale;
+        if (w->weight) y[i] *= w->offset + w->weight[i];
+    }
 }
 
 /* ---- All rows of a pass ------------------------------------------------------------------------ */
 
 void norm_row(const Kernels *k, float *y, const float *x, const Norm *w, int dim) {
-    if (w->kind == NORM_RMSNORM) rmsnorm(k, y, x, w->weight, dim, w->eps);
-    else layernorm(y, x, w->weight, w->bias, dim, w->eps);
+    if (w->kind == NORM_RMSNORM) rmsnorm(k, y, x, w, dim);
+    else if (w->kind == NORM_LAYERNORM) layernorm(y, x, w, dim);
+    else memmove(y, x, (size_t)dim * sizeof *y);
 }
 
 Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w) {

@@ -2,21 +2,22 @@
 #pragma once
 #include "rows.h"
 
-typedef enum { NORM_LAYERNORM, NORM_RMSNORM } NormKind;
+typedef enum { NORM_LAYERNORM, NORM_RMSNORM, NORM_NONE } NormKind; /* NORM_NONE: y = x */
 
 typedef struct {
     NormKind kind;
     float eps;
-    const float *weight, *bias; /* [dim]; bias may be NULL */
+    const float *weight, *bias; /* [dim]; NULL: no weight (OLMo), no bias */
+    float offset;               /* of the weight: 1 where x is multiplied by 1 + weight (Gemma, Nemotron), else 0 */
 } Norm;
 
-/* rmsnorm - y[dim] = x / sqrt(mean(x^2) + eps) * weight. No mean is subtracted, there is no bias.
+/* rmsnorm - y[dim] = x / sqrt(mean(x^2) + eps) * (offset + weight). No mean is subtracted, there is no bias.
  * Source: Zhang & Sennrich, arXiv:1910.07467, equation 4; LlamaRMSNorm in transformers. */
-void rmsnorm(const Kernels *k, float *y, const float *x, const float *weight, int dim, float eps);
+void rmsnorm(const Kernels *k, float *y, const float *x, const Norm *w, int dim);
 
-/* layernorm - y[dim] = (x - mean) / sqrt(variance + eps) * weight + bias (bias may be NULL).
+/* layernorm - y[dim] = (x - mean) / sqrt(variance + eps) * (offset + weight) + bias.
  * Source: Ba et al., arXiv:1607.06450, equations 3 and 4; the variance is the biased one. */
-void layernorm(float *y, const float *x, const float *weight, const float *bias, int dim, float eps);
+void layernorm(float *y, const float *x, const Norm *w, int dim);
 
 /* norm_row - y[dim] = x by the norm w. */
 void norm_row(const Kernels *k, float *y, const float *x, const Norm *w, int dim);

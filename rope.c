@@ -117,12 +117,31 @@ void rope_row(float *cosine, float *sine, const double *inv_freq, double scale, 
     }
 }
 
-void rope_table_fill(RopeTable *t, const RopeConfig *config, int seq_len) {
+static void fill_rows(RopeTable *t, const RopeConfig *config, int from, int to, int seq_len) {
     double inv_freq[ROPE_MAX_PAIRS], scale;
     int pairs = t->rotary_dim / 2;
     rope_inv_freq(inv_freq, &scale, config, seq_len);
-    for (int pos = 0; pos < t->n_ctx; pos++)
+    for (int pos = from; pos < to; pos++)
         rope_row(t->cos + (long)pos * pairs, t->sin + (long)pos * pairs, inv_freq, scale, pairs, pos);
+}
+
+void rope_table_fill(RopeTable *t, const RopeConfig *config, int seq_len) {
+    fill_rows(t, config, 0, t->n_ctx, seq_len);
+}
+
+int rope_table_key(const RopeConfig *c, int seq_len) {
+    bool longer = seq_len > c->original_ctx;
+    if (c->scaling == ROPE_SCALING_DYNAMIC && longer) return seq_len;
+    return c->scaling == ROPE_SCALING_LONGROPE && longer;
+}
+
+void rope_table_reach(RopeTable *t, const RopeConfig *config, int pos, int n, int seq_len) {
+    int key = rope_table_key(config, seq_len);
+    if (key != t->key || pos < t->from || pos > t->to) t->from = t->to = pos;
+    t->key = key;
+    if (pos + n <= t->to) return;
+    fill_rows(t, config, t->to, pos + n, seq_len);
+    t->to = pos + n;
 }
 
 /* ---- What makes no sense is refused ------------------------------------------------------------ */

@@ -50,6 +50,8 @@ typedef struct {
     int n_ctx, head_dim, rotary_dim;
     RopePairing pairing;
     float *cos, *sin; /* [n_ctx, rotary_dim/2], the attention factor already multiplied in */
+    int from, to;     /* rows that are filled, for `key` */
+    int key;          /* rope_table_key() */
 } RopeTable;
 
 /* rope_check - refuses what makes no sense: odd or too large rotary_dim, theta <= 0 or not finite,
@@ -69,6 +71,14 @@ void rope_row(float *cosine, float *sine, const double *inv_freq, double scale, 
 /* rope_table_fill - cos, sin of positions [0, n_ctx) for a sequence of seq_len tokens. t->cos and
  * t->sin are the caller's memory. */
 void rope_table_fill(RopeTable *t, const RopeConfig *config, int seq_len);
+
+/* rope_table_key - what the table depends on besides the config: the same key, the same table. Every rule needs one
+ * table, but LongRoPE a second one beyond the original context, and dynamic NTK one for every length beyond it. */
+int rope_table_key(const RopeConfig *config, int seq_len);
+
+/* rope_table_reach - fills rows [pos, pos + n) for a sequence of seq_len tokens, unless they are. Keys in the cache
+ * keep the rotation they were given, as in transformers. */
+void rope_table_reach(RopeTable *t, const RopeConfig *config, int pos, int n, int seq_len);
 
 /* rope_apply - rotate q or k by position, in place.
  *   x       [n_tok, n_heads, head_dim] f32, in/out; row t starts at x + t * stride

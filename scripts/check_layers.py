@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """check_layers.py - every #include goes strictly downward.
 
-    run.c > modes > gen > chat, verify, convert > checkpoint, tokenizer > model > attention, ffn > rope, norm > ops > rows > kv_cache > pass > kernels > io > base
+    run.c > modes > gen > chat, verify, convert > checkpoint, tokenizer > model > attention, ffn > residual > rope, norm > ops > rows > kv_cache > pass > kernels > io > base
 
 Files of one layer's folder may include each other; the readers in src/checkpoint and src/tokenizer know
 nothing of one another (both read the containers in src/io). dist stands between ops and kernels.
@@ -12,7 +12,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RANK = {"run": 10, "modes": 9.5, "gen": 9, "chat": 8.5, "verify": 8.5, "convert": 8.5, "checkpoint": 8, "tokenizer": 8, "model": 7, "rope": 5, "attention": 6,
+RANK = {"run": 10, "modes": 9.5, "gen": 9, "chat": 8.5, "verify": 8.5, "convert": 8.5, "checkpoint": 8, "tokenizer": 8, "model": 7, "rope": 5, "residual": 5.5,
+        "attention": 6,
         "norm": 5, "ffn": 6, "ops": 4.6, "rows": 4.4, "kv_cache": 4.2, "pass": 4, "dist": 3, "kernels": 2, "io": 1, "base": 0}
 
 

@@ -39,13 +39,10 @@ void matmul(const Thread *t, float *y, size_t y_stride, const Mat *w, const floa
     while (matmul_next(t, w->rows, x, &from, &to)) matmul_piece(y, y_stride, w, bias, x, add, from, to);
 }
 
-void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const Rows *a, const char *name) {
-    size_t dim = (size_t)w->rows;
-    matmul(p->t, p->tap ? p->spare : x, dim, w, bias, a, !p->tap);
-    team_barrier(p->t);
-    if (!p->tap) return;
-    watch(p, name, p->spare, (int)dim);
-    for (size_t i = 0; i < (size_t)p->n * dim; i++) x[i] += p->spare[i];
+void softcap(const Kernels *k, float *x, int n, float cap) {
+    for (int i = 0; i < n; i++) x[i] *= 2 / cap;
+    k->exp(x, x, (size_t)n);
+    for (int i = 0; i < n; i++) x[i] = cap - 2 * cap / (x[i] + 1);
 }
 
 void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *a, size_t a_stride, int m,

@@ -14,9 +14,8 @@ bool matmul_next(const Thread *t, int rows, const Rows *x, int *from, int *to);
 void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Rows *x, bool add, int from,
                   int to);
 
-/* add_product - x += a w^T + bias: how a block's result comes into the residual stream. Ends in a barrier. The tap sees
- * the product under `name` before it is added. */
-void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const Rows *a, const char *name);
+/* softcap - x[i] = cap * tanh(x[i] / cap). Source: Gemma 2, arXiv:2408.00118, section 2. */
+void softcap(const Kernels *k, float *x, int n, float cap);
 
 /* matmul_f32 - c[m, n] = (add ? c : 0) + a[m, k] b[k, n], all f32, on this thread alone; n is a multiple of the
  * kernels' tile_cols. For attention. */

@@ -74,7 +74,7 @@ static void body(const Thread *t, void *arg) {
         Rows out = rows_open(&(RowBuffer){.dim = (int)row, .x = c->out + (size_t)pos * row}, &p);
         AttentionState s = {
             .n_heads = c->n_heads, .cache = c->cache, .q = c->q + (size_t)pos * row, .scratch = r->scratch};
-        attend(&p, &out, &s);
+        attend(&p, &out, &(AttentionWeights){.rope = ROPE_MAIN}, &s);
         team_barrier(t);
     }
 }

@@ -255,8 +255,9 @@ static void elementwise(void **state) {
         gelu(k, a, (size_t)n);
         gelu(&kernels_ref, b, (size_t)n);
         for (int i = 0; i < n; i++) assert_true(fabsf(a[i] - b[i]) <= 2e-6f * (1 + fabsf(b[i])));
-        rmsnorm(k, a, x, u, n, 1e-5f);
-        rmsnorm(&kernels_ref, b, x, u, n, 1e-5f);
+        Norm w = {NORM_RMSNORM, 1e-5f, u, NULL, 0};
+        rmsnorm(k, a, x, &w, n);
+        rmsnorm(&kernels_ref, b, x, &w, n);
         close_to(a, b, n, 1e-6f);
         k->to_f16(h[0], x, (size_t)n);
         kernels_ref.to_f16(h[1], x, (size_t)n);

@@ -308,7 +308,7 @@ static void keys_cached_too_early(void **state) {
     (void)state;
     Fixture f;
     fixture_open(&f, "base_hf", "base");
-    f.config.mistake = MISTAKE_KEYS_UNROTATED;
+    f.config.rotate = (const unsigned char[]){ROTATE_Q, ROTATE_Q};
     check(&f, show_turned_keys, "layers.0.attn_out", "here: keys unrotated", __LINE__);
     fixture_close(&f);
 }

@@ -81,10 +81,20 @@ static int stretch_positions(Checkpoint *ck, Config *c, Mat *table, int n_ctx, E
     return 0;
 }
 
+/* What RoPE rotates in a layer: ROTATE_ masks, 0: as it should in layer 0. */
+static unsigned rotated(Mistake mistake, int layer) {
+    switch (mistake) {
+    case MISTAKE_V_ROTATED: return ROTATE_Q | ROTATE_K | ROTATE_V;
+    case MISTAKE_ROPE_LAYER0: return layer == 0 ? ROTATE_Q | ROTATE_K : 0;
+    case MISTAKE_KEYS_UNROTATED: return ROTATE_Q;
+    default: return 0;
+    }
+}
+
 int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_ctx, Error *e) {
     const char *name = mistakes[mistake].name;
     bool gpt2_file = strcmp(ck->arch, "gpt2") == 0 && ck->format != FORMAT_GGUF;
-    bool rope = mistake <= MISTAKE_KEYS_UNROTATED || mistake == MISTAKE_WRONG_PAIRING || mistake == MISTAKE_K_PERMUTED;
+    bool rope = rotated(mistake, 0) || mistake == MISTAKE_WRONG_PAIRING || mistake == MISTAKE_K_PERMUTED;
     if (mistake == MISTAKE_NONE) return 0;
     if (rope && c->pos != POS_ROPE)
         return fail(e, "%s: --break %s: expected a model with RoPE, found one with learned positions", ck->path, name);
@@ -105,7 +115,13 @@ int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_c
         return fail(e, "%s: --break %s: expected -c above the model's %d positions, found %d", ck->path, name, c->n_ctx,
                     n_ctx ? n_ctx : c->n_ctx);
     }
-    c->mistake = mistake;
+    if (mistake == MISTAKE_DECODE_OFF_BY_ONE) c->decode_shift = -1;
+    if (rotated(mistake, 0)) {
+        unsigned char *rotate = checkpoint_alloc(ck, (size_t)c->n_layers, 1, e);
+        for (int i = 0; rotate && i < c->n_layers; i++) rotate[i] = (unsigned char)rotated(mistake, i);
+        c->rotate = rotate;
+        return rotate ? 0 : -1;
+    }
     if (mistake == MISTAKE_WRONG_PAIRING) c->rope.pairing = c->rope.pairing == ROPE_HALF ? ROPE_PAIRS : ROPE_HALF;
     if (mistake == MISTAKE_WPE_PAST_END) return stretch_positions(ck, c, &w->pos_emb, n_ctx, e);
     for (Layer *l = w->layers; l < w->layers + c->n_layers; l++) {

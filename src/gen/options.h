@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "checkpoint/mistake.h"
 #include "gen/sampler.h"
 #include "model.h"
 

@@ -1,0 +1,13 @@
+/* residual - how the result of attention and of the FFN comes into the residual stream. */
+#pragma once
+#include "norm.h"
+#include "ops.h"
+
+typedef struct {
+    Norm norm;   /* of the result, before it is added (Gemma 2, OLMo 2); NORM_NONE: none */
+    float scale; /* of the result (Granite's residual_multiplier); 1: none */
+} Residual;
+
+/* add_product - x += scale * norm(a w^T + bias). Ends in a barrier. The tap sees the product under `name`. */
+void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const Rows *a, const Residual *r,
+                 const char *name);
