@@ -65,7 +65,8 @@ static const Flag flags[] = {
      "HOW   half (Hugging Face) or pairs (the paper, GGUF llama)"},
     {0, "tokens", TOKENS, 0, 0, 0, NULL, "1,2,3 token ids in place of text"},
     {0, "json", FLAG, AT(json), 0, 0, NULL, "      machine-readable result on standard output"},
-    {0, "csv", FLAG, AT(csv), 0, 0, NULL, "      bench: comma-separated"},
+    {0, "csv", FLAG, AT(csv), 0, 0, NULL, "      bench: comma-separated; trace: the attention matrix"},
+    {0, "svg", FLAG, AT(svg), 0, 0, NULL, "      trace: the attention matrix as a picture"},
     {0, "all", FLAG, AT(all), 0, 0, NULL, "      logits: a row for each position"},
     {0, "no-special", FLAG, AT(no_special), 0, 0, NULL, "      the text of special tokens in a prompt is plain text"},
     {0, "no-bos", FLAG, AT(no_bos), 0, 0, NULL, "      tokenize, generate: leave out BOS"},
@@ -87,8 +88,12 @@ static const Flag flags[] = {
     {0, "x", TEXT, AT(x), 0, 0, NULL, "a,b.. rope: a head's features to rotate"},
     {0, "q", TEXT, AT(q), 0, 0, NULL, "a,b.. rope: a query at --pos, to score against --k"},
     {0, "k", TEXT, AT(k), 0, 0, NULL, "a,b.. rope: a key at --pos-k"},
-    {0, "pos", INTEGER, AT(pos), 0, INT_MAX, NULL, "N     rope: the position of x or q; alone: the matrix of it"},
+    {0, "pos", INTEGER, AT(pos), 0, INT_MAX, NULL,
+     "N     rope: the position of x or q; alone: the matrix of it; trace: default the last"},
     {0, "pos-k", INTEGER, AT(pos_k), 0, INT_MAX, NULL, "N     rope: the position of k"},
+    {0, "layer", INTEGER, AT(layer), 0, INT_MAX, NULL, "N     trace: the layer to look at, default 0"},
+    {0, "head", INTEGER, AT(head), 0, INT_MAX, NULL, "N     trace: its query head, default 0"},
+    {0, "pair", INTEGER, AT(pair), 0, INT_MAX, NULL, "N     trace: a pair of the head's features, default 0"},
     {0, "type", TEXT, AT(type), 0, 0, NULL, "TYPE  convert: f32, f16, bf16, q8_0, q4_0 or q4_1"},
     {0, "kv-heads", INTEGER, AT(kv_heads), 1, 1 << 16, NULL, "N     convert: mean-pool K and V to N heads"},
     {0, "break", MISTAKE, 0, 0, 0, NULL, "NAME  make a known mistake, to see what it does; see below"},
@@ -260,15 +265,19 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", m == modes ? "" : ", ", m->name);
         return fail(e, "--mode: expected %.200s, found '%s'", list, o->mode);
     }
-    if (o->csv && strcmp(o->mode, "bench") != 0) return fail(e, "--csv: expected -m bench, found -m %s", o->mode);
+    bool trace = strcmp(o->mode, "trace") == 0;
+    if (o->csv && !trace && strcmp(o->mode, "bench") != 0)
+        return fail(e, "--csv: expected -m bench or trace, found -m %s", o->mode);
+    if (o->json + o->csv + o->svg > 1) return fail(e, "--json, --csv, --svg: expected one of them, found more");
+    if (o->svg && !trace) return fail(e, "--svg: expected -m trace, found -m %s", o->mode);
     if ((o->decode || o->score_from) && (strcmp(o->mode, "perplexity") != 0 || strcmp(o->protocol, "hf") != 0))
         return fail(e, "--%s: expected -m perplexity --protocol hf, found -m %s --protocol %.40s",
                     o->decode ? "decode" : "score-from", o->mode, o->protocol);
-    static const char *const run_text[] = {"generate", "chat", "logits", "perplexity", "probe", "verify"};
+    static const char *const run_text[] = {"generate", "chat", "logits", "perplexity", "probe", "trace", "verify"};
     bool runs_text = false;
     for (size_t i = 0; i < sizeof run_text / sizeof *run_text; i++) runs_text |= strcmp(o->mode, run_text[i]) == 0;
     if (o->mistake && !runs_text)
-        return fail(e, "--break: expected -m generate, chat, logits, perplexity, probe or verify, found -m %s",
+        return fail(e, "--break: expected -m generate, chat, logits, perplexity, probe, trace or verify, found -m %s",
                     o->mode);
     if (o->prompt && o->prompt_file) return fail(e, "--file: expected it without --prompt, found both");
     if (strcmp(o->protocol, "hf") != 0 && strcmp(o->protocol, "llamacpp") != 0)
@@ -278,7 +287,7 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
         if (parse_integer(&o->bench_runs, o->reference, &runs, e)) return -1;
     }
     /* Modes whose numbers are held against a float32 reference keep keys and values in f32. */
-    static const char *const exact[] = {"logits", "verify", "probe"};
+    static const char *const exact[] = {"logits", "verify", "probe", "trace"};
     const char *cpu = getenv("RUN_CPU");
     bool reference = cpu && strcmp(cpu, "ref") == 0;
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) reference |= strcmp(o->mode, exact[i]) == 0;

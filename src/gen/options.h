@@ -33,12 +33,13 @@ typedef struct {
     int rope_pairing;               /* RopePairing, -1: not given */
     int rope_original_ctx;          /* 0: not given */
     /* modes */
-    bool json, csv, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
+    bool json, csv, svg, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
     const char *protocol; /* hf, llamacpp */
     int stride;           /* perplexity hf: 0: half the window */
     int score_from;       /* perplexity hf: first position of a window that is scored; 0: all that are new */
     int bench_prefill, bench_depth, bench_runs;
     int head_dim, rotary_dim, seq_len, pos, pos_k;  /* rope mode; -1 or 0: not given */
+    int layer, head, pair;                          /* trace mode */
     const char *x, *q, *k, *rope_short, *rope_long; /* rope mode: lists of numbers */
     int kv_heads;                                   /* convert: 0: as they are */
     Mistake mistake;                                /* --break */
