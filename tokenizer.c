@@ -136,6 +136,8 @@ typedef struct {
     RegexSpace *regex;
     Ids out;
     bool with_special;
+    const char *text;           /* the whole text, and */
+    const unsigned char *plain; /* for each byte of it: no special token touches it; NULL: anywhere */
 } Encoding;
 
 static int encode_word(void *arg, const char *s, size_t n, Error *e) {
@@ -205,6 +207,7 @@ static int encode_around_added(Encoding *c, const char *text, size_t n, bool fir
     size_t done = 0, begin, end;
     const Added *a;
     int status = added_search(&search, raw ? &c->t->raw : &c->t->normalized, text, n, c->with_special, e);
+    if (c->plain && (raw || c->t->normalizer.n == 0)) search.plain = c->plain + (text - c->text);
     while (!status && (a = added_next(&search, &begin, &end))) {
         if (begin > done) status = encode_stretch(c, text + done, begin - done, first && done == 0, raw, e);
         if (!status) status = ids_push(&c->out, a->id, e);
@@ -214,13 +217,43 @@ static int encode_around_added(Encoding *c, const char *text, size_t n, bool fir
     return status || encode_stretch(c, text + done, n - done, first && done == 0, raw, e) ? -1 : 0;
 }
 
+/* Adds to *count the special tokens in the text once it is normalized. */
+static int count_special(const Encoding *c, const char *text, size_t n, int *count, Error *e) {
+    char *normalized;
+    size_t begin, end;
+    AddedSearch search;
+    if (normalize(&c->t->normalizer, c->regex, text, n, &normalized, &n, e)) return -1;
+    int status = added_search(&search, &c->t->normalized, normalized, n, true, e);
+    for (const Added *a; !status && (a = added_next(&search, &begin, &end));) *count += a->special;
+    added_search_close(&search);
+    free(normalized);
+    return status;
+}
+
+/* Are all special tokens of the normalized text in stretches without a mark? Normalizing loses the marks, and can make
+ * a special token of what was none. */
+static int special_outside(const Encoding *c, const char *text, size_t n, bool *outside, Error *e) {
+    const unsigned char *plain = c->plain + (text - c->text);
+    int all = 0, clear = 0;
+    if (count_special(c, text, n, &all, e)) return -1;
+    for (size_t from = 0, to; all && from < n; from = to) {
+        for (to = from; to < n && plain[to] == plain[from];) to++;
+        if (!plain[from] && count_special(c, text + from, to - from, &clear, e)) return -1;
+    }
+    *outside = all == clear;
+    return 0;
+}
+
 static int encode_stretch(Encoding *c, const char *text, size_t n, bool first, bool raw, Error *e) {
     if (n == 0) return 0;
     if (!raw) return encode_plain(c, text, n, first, e);
     if (c->t->normalizer.n == 0) return encode_around_added(c, text, n, first, false, e);
     char *normalized;
+    bool with_special = c->with_special;
+    if (c->plain && with_special && special_outside(c, text, n, &c->with_special, e)) return -1;
     if (normalize(&c->t->normalizer, c->regex, text, n, &normalized, &n, e)) return -1;
     int status = encode_around_added(c, normalized, n, first, false, e);
+    c->with_special = with_special;
     free(normalized);
     return status;
 }
@@ -241,7 +274,12 @@ static char *repair_utf8(const char *text, size_t n, size_t *n_out) {
 
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsigned flags, int **ids, int *n,
                      Error *e) {
-    Encoding c = {.t = t, .regex = regex_space_new(n_bytes)};
+    return tokenizer_encode_marked(t, text, NULL, n_bytes, flags, ids, n, e);
+}
+
+int tokenizer_encode_marked(const Tokenizer *t, const char *text, const unsigned char *plain, size_t n_bytes,
+                            unsigned flags, int **ids, int *n, Error *e) {
+    Encoding c = {.t = t, .regex = regex_space_new(n_bytes), .text = text, .plain = plain};
     c.with_special = (flags & TOKENIZE_CONTROL) || ((flags & TOKENIZE_SPECIAL) && !t->control_is_text);
     char *repaired = NULL;
     size_t bad;
@@ -253,11 +291,15 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsig
         goto done;
     }
     if (!utf8_valid(text, n_bytes, &bad)) {
+        if (plain) {
+            fail(e, "text: byte %zu: expected UTF-8, found something else", bad);
+            goto done;
+        }
         if (!(repaired = repair_utf8(text, n_bytes, &n_bytes))) {
             fail(e, "text: memory: expected some, found none");
             goto done;
         }
-        text = repaired;
+        c.text = text = repaired;
     }
     bool around = flags & TOKENIZE_BOS;
     for (int i = 0; around && i < t->n_before; i++)

@@ -39,6 +39,11 @@ enum {
 /* tokenizer_encode - *ids is malloc'ed, *n its count. The text may hold any bytes, NUL too. */
 int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsigned flags, int **ids, int *n, Error *e);
 
+/* tokenizer_encode_marked - the same for UTF-8 text that is in part a stranger's: no special token is found that
+ * touches a byte with plain[i] = 1; plain [n_bytes], or NULL. */
+int tokenizer_encode_marked(const Tokenizer *t, const char *text, const unsigned char *plain, size_t n_bytes,
+                            unsigned flags, int **ids, int *n, Error *e);
+
 /* tokenizer_piece - the piece as the vocabulary shows it ("▁the", "Ġthe", "<0x0A>"); for --json. */
 const char *tokenizer_piece(const Tokenizer *t, int id, size_t *n_bytes);
 

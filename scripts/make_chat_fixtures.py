@@ -2,27 +2,33 @@
 """make_chat_fixtures.py [DIR] - conversations as transformers' apply_chat_template writes them.
 
 DIR (default: tests/fixtures/chat) holds the chat templates of public models, each as its tokenizer_config.json has it
-(NAME.jinja). Writes DIR/rendered.json: the conversations, and for each template its row in src/chat/chat.c (null: none
-may take it), its tokens, and the text of every conversation with add_generation_prompt (null: transformers refuses it).
+(NAME.jinja). Writes DIR/rendered.json: the conversations, and for each template its name in src/chat/chat.c (null: it has
+none there), its tokens, and the text of every conversation with add_generation_prompt (null: transformers refuses it).
 Where the tokens are those of tests/fixtures/tokenizers/llama, ids is the first conversation of several turns in its ids.
+Writes DIR/snippets.json: small templates (jinja_snippets.py), and what jinja2 makes of each (null: it refuses).
 Needs: pip install -r scripts/requirements.txt
 """
 import datetime
 import json
+import os
 import pathlib
 import sys
+import warnings
 
+os.environ["TZ"] = "UTC"
 import jinja2
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
+import jinja_snippets
+
 OUT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "tests/fixtures/chat")
-TODAY = datetime.datetime(2024, 10, 3)
+TODAY = datetime.datetime(2024, 10, 3, 12)
 LLAMA = Tokenizer.from_file(str(pathlib.Path(__file__).parent.parent / "tests/fixtures/tokenizers/llama/tokenizer.json"))
 TURNS = 3  # the conversation that ids is of
 
-# file, row, begin and end token
+# file, name, begin and end token
 TEMPLATES = [
     ("openhermes-2.5", "chatml", "<s>", "<|im_end|>"), ("smollm2", "chatml", "<|im_start|>", "<|im_end|>"),
     ("qwen2.5", "chatml", None, "<|im_end|>"), ("llama-2", "llama-2", "<s>", "</s>"),
@@ -66,20 +72,31 @@ def render(tokenizer, conversation):
         return None
 
 
+def write(name, fixture):
+    (OUT / name).write_text(json.dumps(fixture, ensure_ascii=True, indent=0) + "\n")
+
+
+def run_snippet(source):
+    try:
+        return chat_template_utils._compile_jinja_template(source).render(**jinja_snippets.CONTEXT)
+    except Exception:  # whatever jinja2 or Python raises
+        return None
+
+
 def main():
     chat_template_utils.datetime = Clock
+    warnings.simplefilter("ignore")  # escapes that Python does not know
     templates = []
     for name, row, bos, eos in TEMPLATES:
-        out = {"file": name, "row": row}
-        if row:
-            tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({}, "")), bos_token=bos, eos_token=eos,
-                                                chat_template=(OUT / f"{name}.jinja").read_text())
-            out.update(bos=bos or "", eos=eos, rendered=[render(tokenizer, c) for c in CONVERSATIONS])
-            if (bos, eos) == ("<s>", "</s>"):
-                out["ids"] = LLAMA.encode(out["rendered"][TURNS], add_special_tokens=False).ids
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({}, "")), bos_token=bos, eos_token=eos,
+                                            chat_template=(OUT / f"{name}.jinja").read_text())
+        out = {"file": name, "name": row, "bos": bos or "", "eos": eos, "rendered": [render(tokenizer, c) for c in CONVERSATIONS]}
+        if (bos, eos) == ("<s>", "</s>") and out["rendered"][TURNS]:
+            out["ids"] = LLAMA.encode(out["rendered"][TURNS], add_special_tokens=False).ids
         templates.append(out)
-    fixture = {"today": TODAY.strftime("%d %b %Y"), "turns": TURNS, "conversations": CONVERSATIONS, "templates": templates}
-    (OUT / "rendered.json").write_text(json.dumps(fixture, ensure_ascii=True, indent=0) + "\n")
+    write("rendered.json", {"time": int(TODAY.replace(tzinfo=datetime.timezone.utc).timestamp()), "turns": TURNS,
+                            "conversations": CONVERSATIONS, "templates": templates})
+    write("snippets.json", {"context": jinja_snippets.CONTEXT, "snippets": [[s, run_snippet(s)] for s in jinja_snippets.snippets()]})
 
 
 main()

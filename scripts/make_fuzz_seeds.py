@@ -330,6 +330,11 @@ def chat_files():
     chat = OUT.parent.parent / "fixtures" / "chat"  # every byte of a real template may turn into another
     for name in ("smollm2", "llama-2", "llama-3", "mistral-v0.2", "zephyr"):
         save("chat", f"part_{name}", (chat / f"{name}.jinja").read_bytes() + b"\0\0Be brief.\0\1 \xc2\xa0Hi \0\2Hello\0" + hostile)
+    snippets = json.loads((chat / "snippets.json").read_text())
+    fine = [t for t, text in snippets["snippets"] if text is not None]
+    for i in range(8):  # small templates that render, one behind the other
+        context = "".join(f"{{% set {k} = {json.dumps(v, ensure_ascii=False)} %}}" for k, v in snippets["context"].items()).replace("null", "none")
+        save("chat", f"part_snippets_{i}", (context + "\n".join(fine[i::8])).encode() + b"\0\1Hi\0")
 
 
 if __name__ == "__main__":

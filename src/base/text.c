@@ -164,3 +164,14 @@ void text_print_json(FILE *out, const char *s, size_t n) {
     }
     fputc('"', out);
 }
+
+size_t utf8_encode(char out[4], unsigned code) {
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, code >>= 6) out[i] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)(0xff << (8 - n) | code);
+    return n;
+}

@@ -14,6 +14,9 @@ bool utf8_valid(const char *s, size_t n, size_t *bad);
 /* utf8_code - the code point of the valid sequence of `length` bytes at s. */
 unsigned utf8_code(const char *s, size_t length);
 
+/* utf8_encode - writes a character of at most U+10FFFF, no surrogate; returns its bytes. */
+size_t utf8_encode(char out[4], unsigned code);
+
 /* text_show - the n bytes at s on one line of a message, without any way to speak to the terminal: controls (C0, DEL,
  * C1), format characters (Unicode's Cf: directions, joiners, marks of order), line and paragraph separators and bytes
  * that are no UTF-8 become \xHH or \u{HHHH}. At most `columns` columns; what is longer is cut, at the end or in the

@@ -1,158 +1,118 @@
 #include "chat/jinja.h"
 
-#include <ctype.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    const char *start, *at, *end; /* what is read */
-    char *out, *to;               /* what is written; out[0] is 0, so that one may look back from out + 1 */
-} Shape;
+#include "chat/jinja_eval.h"
+#include "chat/unicode.h"
+#include "base/text.h"
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-static bool is_space(char c) { return isspace((unsigned char)c); }
-
-static bool written(const Shape *s, const char *what) {
-    size_t n = strlen(what);
-    return (size_t)(s->to - s->out) > n && memcmp(s->to - n, what, n) == 0;
+void chat_text_close(ChatText *c) {
+    free(c->text);
+    free(c->plain);
+    *c = (ChatText){0};
 }
 
-static void put(Shape *s, const char *what) {
-    while (*what) *s->to++ = *what++;
-}
-
-static void put_in_string(Shape *s, char c) {
-    if (c == '\'' || c == '\\') *s->to++ = '\\';
-    *s->to++ = c;
-}
-
-/* 'a'+'b' goes on as 'ab'. */
-static void begin_string(Shape *s) {
-    if (written(s, "'+")) s->to -= 2;
-    else put(s, "'");
-}
-
-static void begin_output(Shape *s) {
-    if (written(s, "}}")) *(s->to-- - 2) = '+';
-    else put(s, "{{");
-}
-
-static void read_string(Shape *s) {
-    static const char letters[] = "ntr", meanings[] = "\n\t\r";
-    char quote = *s->at++;
-    begin_string(s);
-    while (s->at < s->end && *s->at != quote) {
-        const char *letter;
-        if (*s->at == '\\' && s->at + 1 < s->end) {
-            s->at++;
-            if ((letter = strchr(letters, *s->at))) *s->to++ = meanings[letter - letters];
-            else {
-                if (!strchr("'\"\\", *s->at)) put_in_string(s, '\\');
-                put_in_string(s, *s->at);
-            }
-        } else put_in_string(s, *s->at);
-        s->at++;
+/* Bytes as a string, each of them marked or none. */
+static Value text_value(Jinja *j, const char *s, size_t n, unsigned char mark) {
+    Builder b = {0};
+    for (size_t i = 0, length; i < n; i += length) {
+        uint32_t c = utf8_next(s + i, n - i, &length);
+        builder_code(j, &b, c, mark);
     }
-    if (s->at < s->end) s->at++;
-    put(s, "'");
+    return v_str(builder_done(j, &b));
 }
 
-/* "x['name'" was written and "]" comes: x.name */
-static void end_subscript(Shape *s) {
-    char *from = s->to - 1; /* at the closing quote, perhaps */
-    while (from > s->out + 1 && is_word(from[-1])) from--;
-    bool name = s->to[-1] == '\'' && from < s->to - 1 && from - s->out > 3 && from[-1] == '\'' && from[-2] == '[' &&
-                (is_word(from[-3]) || from[-3] == ']');
-    if (!name) {
-        put(s, "]");
-        return;
+static Value json_to_value(Jinja *j, const cJSON *x, const char *key) {
+    j_enter(j);
+    Value v = v_none();
+    if (cJSON_IsBool(x)) v = v_bool(cJSON_IsTrue(x));
+    else if (cJSON_IsNumber(x)) {
+        double f = x->valuedouble;
+        v = floor(f) == f && fabs(f) < 1e15 ? v_int((int64_t)f) : v_float(f);
+    } else if (cJSON_IsString(x))
+        v = text_value(j, x->valuestring, strlen(x->valuestring), !key || strcmp(key, "role") != 0);
+    else if (cJSON_IsArray(x)) {
+        List *l = list_new(j, 0);
+        const cJSON *item;
+        cJSON_ArrayForEach(item, x) list_add(j, l, json_to_value(j, item, NULL));
+        v = v_list(l);
+    } else if (cJSON_IsObject(x)) {
+        Dict *d = dict_new(j);
+        const cJSON *item;
+        cJSON_ArrayForEach(item, x) dict_set(j, d, v_text(j, item->string), json_to_value(j, item, item->string));
+        v = v_dict(d);
     }
-    size_t n = (size_t)(s->to - 1 - from);
-    from[-2] = '.';
-    memmove(from - 1, from, n);
-    s->to = from - 1 + n;
+    j_leave(j);
+    return v;
 }
 
-/* The inside of a tag, up to the two bytes that close it. */
-static void read_tag(Shape *s, const char *close) {
-    bool space = false;
-    while (s->at < s->end) {
-        const char *here = s->at + (*s->at == '-');
-        if (s->end - here >= 2 && memcmp(here, close, 2) == 0) break;
-        char c = *s->at;
-        if (space && is_word(c) && is_word(s->to[-1])) put(s, " ");
-        space = is_space(c);
-        if (c == '\'' || c == '"') {
-            read_string(s);
-            continue;
-        }
-        if (c == ']') end_subscript(s);
-        else if (!space) *s->to++ = c;
-        s->at++;
+static Value messages_value(Jinja *j, const Message *m, int n) {
+    static const char *const roles[] = {"system", "user", "assistant"};
+    List *l = list_new(j, n);
+    for (int i = 0; i < n; i++) {
+        Dict *d = dict_new(j);
+        dict_set(j, d, v_text(j, "role"), v_text(j, roles[m[i].role]));
+        dict_set(j, d, v_text(j, "content"), text_value(j, m[i].text, m[i].n, 1));
+        list_add(j, l, v_dict(d));
     }
+    return v_list(l);
 }
 
-/* After the inside of a tag: its end, and the white space that goes with it. */
-static void end_tag(Shape *s, bool block) {
-    bool strip = s->at < s->end && *s->at == '-';
-    s->at += strip;
-    s->at += s->end - s->at >= 2 ? 2 : s->end - s->at;
-    while (strip && s->at < s->end && is_space(*s->at)) s->at++;
-    if (!strip && block && s->at < s->end && *s->at == '\n') s->at++;
-}
+static void set(Jinja *j, Scope *s, const char *name, Value v) { scope_set(j, s, j_intern(j, name, strlen(name)), v); }
 
-/* The text up to the next tag. */
-static void read_text(Shape *s) {
-    const char *from = s->at, *to = from;
-    while (to < s->end && !(s->end - to >= 2 && to[0] == '{' && strchr("{%#", to[1]))) to++;
-    s->at = to;
-    if (s->end - to >= 3 && to[2] == '-') {
-        while (to > from && is_space(to[-1])) to--;
-    } else if (s->end - to >= 2 && to[1] != '{') { /* a block alone on its line: the blanks before it go */
-        const char *line = to;
-        while (line > from && (line[-1] == ' ' || line[-1] == '\t')) line--;
-        if (line == s->start || line[-1] == '\n') to = line;
+static Scope *variables(Jinja *j, const JinjaInput *in) {
+    Scope *globals = scope_new(j, NULL);
+    for (const Function *f = jinja_functions; f->name; f++)
+        set(j, globals, f->name, (Value){T_FUNCTION, {.function = f}});
+    set(j, globals, "self", (Value){T_NAMESPACE, {.dict = dict_new(j)}}); /* of blocks; it has none */
+    Scope *s = scope_new(j, globals);
+    set(j, s, "messages", messages_value(j, in->messages, in->n_messages));
+    set(j, s, "tools", v_none());
+    set(j, s, "documents", v_none());
+    set(j, s, "add_generation_prompt", v_bool(in->add_generation_prompt));
+    if (in->bos) set(j, s, "bos_token", v_text(j, in->bos));
+    if (in->eos) set(j, s, "eos_token", v_text(j, in->eos));
+    const cJSON *x;
+    cJSON_ArrayForEach(x, in->extra) {
+        bool token = strlen(x->string) > 6 && strcmp(x->string + strlen(x->string) - 6, "_token") == 0;
+        set(j, s, x->string, json_to_value(j, x, token ? "role" : x->string));
     }
-    if (from == to) return;
-    begin_output(s);
-    begin_string(s);
-    while (from < to) put_in_string(s, *from++);
-    put(s, "'}}");
+    Scope *top = scope_new(j, s);
+    top->top = true;
+    return top;
 }
 
-int jinja_shape(char **shape, const char *jinja, Error *e) {
-    size_t n = strlen(jinja);
-    if (n && jinja[n - 1] == '\n') n--; /* as Jinja does */
-    /* At worst, one byte of text between tags becomes {{'\x'}}: eight. */
-    char *out = n < SIZE_MAX / 16 ? malloc(8 * n + 2) : NULL;
-    *shape = NULL;
-    if (!out) return fail(e, "chat template: memory: expected room for %zu bytes, found less", n);
-    out[0] = 0;
-    Shape s = {jinja, jinja, jinja + n, out, out + 1};
-    while (s.at < s.end) {
-        read_text(&s);
-        if (s.at == s.end) break;
-        char kind = s.at[1];
-        s.at += 2;
-        if (s.at < s.end && *s.at == '-') s.at++;
-        if (kind == '#') {
-            const char *close = memmem(s.at, (size_t)(s.end - s.at), "#}", 2);
-            s.at = close ? close - (close > s.at && close[-1] == '-') : s.end;
-        } else if (kind == '%') {
-            put(&s, "{%");
-            read_tag(&s, "%}");
-            put(&s, "%}");
-        } else {
-            begin_output(&s);
-            read_tag(&s, "}}");
-            put(&s, "}}");
-        }
-        end_tag(&s, kind != '{');
+/* Copies the result off the heap; -1 when there is no memory. */
+static int take_out(ChatText *out, const Builder *b) {
+    out->text = malloc(b->n + 1);
+    out->plain = calloc(b->n + 1, 1);
+    if (!out->text || !out->plain) {
+        chat_text_close(out);
+        return -1;
     }
-    *s.to = 0;
-    memmove(out, out + 1, (size_t)(s.to - out)); /* the byte to look back at */
-    *shape = out;
+    if (b->n) memcpy(out->text, b->s, b->n);
+    if (b->mark) memcpy(out->plain, b->mark, b->n);
+    out->text[b->n] = 0;
+    out->n = b->n;
     return 0;
+}
+
+int jinja_render(ChatText *out, const char *source, size_t n, const JinjaInput *in, Error *e) {
+    size_t bad;
+    *out = (ChatText){0};
+    if (!utf8_valid(source, n, &bad))
+        return fail(e, "chat template: byte %zu: expected UTF-8, found something else", bad);
+    Builder text = {0};
+    Jinja j = {.max_steps = in->max_steps ? in->max_steps : JINJA_STEPS, .now = in->now, .out = &text, .e = e};
+    int status = -1;
+    if (setjmp(j.escape) == 0) {
+        Nodes body = jinja_parse(&j, source, n);
+        exec_all(&j, &body, variables(&j, in));
+        if (take_out(out, &text)) j_fail(&j, "memory: expected %zu bytes, found less", text.n);
+        status = 0;
+    }
+    j_free(&j);
+    return status;
 }

@@ -1,13 +1,45 @@
-/* jinja - the shape of a chat template's Jinja text: the same for every way of writing down the same template, so
- * that it can be compared with known ones. Nothing is interpreted. */
+/* jinja - runs a chat template: Jinja as transformers sets it up (ImmutableSandboxedEnvironment, trim_blocks,
+ * lstrip_blocks, loopcontrols, tojson, raise_exception, strftime_now, {% generation %}).
+ *
+ * A template is a stranger's: it reads its variables and nothing else, and its steps, depth, memory and output are
+ * limited (value.h). What jinja2 refuses is refused with line and column; what is not supported, by name. */
 #pragma once
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
 #include "base/error.h"
 
-/* jinja_shape - *shape is malloc'ed. In it
- *   - white space stands only where a string or the text between tags has it, and between two words;
- *   - text between tags is an output, {{'text'}}, less the white space that transformers' settings (trim_blocks,
- *     lstrip_blocks) and "-" drop, and outputs that follow each other are one: {{a}}text{{b}} is {{a+'text'+b}};
- *   - a string is in single quotes, its escapes resolved (\' and \\ stay), and 'a'+'b' is 'ab';
- *   - x['name'] is x.name; comments are gone.
- * Fails only for want of memory. Source: Jinja2's lexer.py. Test: tests/test_chat.c */
-int jinja_shape(char **shape, const char *jinja, Error *e);
+typedef enum { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_COUNT } Role;
+
+typedef struct {
+    Role role;
+    char *text; /* [n] owned by the caller; what is not UTF-8 in it is shown to the template as U+FFFD */
+    size_t n;
+} Message;
+
+/* ChatText - the rendered conversation. What a person or the model wrote is marked, so that "<|im_end|>" in it stays
+ * text. */
+typedef struct {
+    char *text;           /* [n] owned, NUL behind it */
+    unsigned char *plain; /* [n] 1: of a message, 0: of the template */
+    size_t n;
+} ChatText;
+void chat_text_close(ChatText *c);
+
+/* What the template sees: messages, add_generation_prompt, bos_token, eos_token (NULL: not defined), tools and
+ * documents (none). */
+typedef struct {
+    const Message *messages; /* [n_messages] */
+    int n_messages;
+    const char *bos, *eos;
+    bool add_generation_prompt;
+    time_t now;         /* of strftime_now */
+    const cJSON *extra; /* an object of more variables, or NULL; strings in it count as a person's, roles do not */
+    long max_steps;     /* 0: JINJA_STEPS */
+} JinjaInput;
+
+/* jinja_render - source [n] bytes. Reference: transformers, chat_template_utils.py; jinja2. Test: tests/test_chat.c,
+ * scripts/check_templates.py */
+int jinja_render(ChatText *out, const char *source, size_t n, const JinjaInput *input, Error *e);

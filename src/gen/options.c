@@ -45,7 +45,7 @@ static const Flag flags[] = {
      "PATH  tokenizer.bin, sentencepiece .model, tokenizer.json or a directory"},
     {'y', "system", TEXT, AT(system), 0, 0, NULL, "TEXT  system prompt in chat"},
     {0, "chat-template", TEXT, AT(chat_template), 0, 0, NULL,
-     "NAME  chat template when the model's own is not recognised"},
+     "NAME  or FILE  chat template in place of the model's own"},
     {'j', "threads", INTEGER, AT(threads), 1, 1024, NULL, "N     default: physical cores this process may use"},
     {'c', "ctx", INTEGER, AT(ctx), 1, 1 << 26, NULL,
      "N     context; default: the model's, at most 4096 and what memory allows"},

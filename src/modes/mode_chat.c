@@ -8,7 +8,6 @@
 
 #include "chat/chat.h"
 #include "gen/generate.h"
-#include "chat/jinja.h"
 #include "modes/modes.h"
 
 /* The next user message without its newline, malloc'ed; NULL at the end of the input and after Ctrl-C. */
@@ -27,28 +26,6 @@ static int read_message(char **line, bool terminal, Error *e) {
     free(*line);
     *line = NULL;
     return feof(stdin) || interrupted ? 0 : fail(e, "standard input: expected a line, found %s", strerror(why));
-}
-
-/* The template and the system prompt that the conversation begins with (malloc'ed, NULL: none). */
-static int choose_template(const ChatTemplate **t, char **system, const Options *o, const Session *s, Error *e) {
-    char names[160], *shape;
-    const char *jinja = tokenizer_chat_template(s->tokenizer);
-    int status = -1;
-    if (!jinja && !o->chat_template)
-        return fail(e, "%s: chat template: expected one, found none (give it with --chat-template)", o->checkpoint);
-    if (jinja_shape(&shape, jinja ? jinja : "", e)) return -1;
-    *t = o->chat_template ? chat_template_find(o->chat_template) : chat_template_detect(shape);
-    if (!*t && o->chat_template)
-        fail(e, "--chat-template: expected one of %.200s, found '%s'", chat_template_names(names), o->chat_template);
-    else if (!*t)
-        fail(e, "%s: chat template: expected one of %.200s, found %s (see --chat-template)", o->checkpoint,
-             chat_template_names(names), chat_template_other(shape));
-    else if (!o->system) status = chat_default_system(system, *t, shape, e);
-    else status = (*system = strdup(o->system)) ? 0 : fail(e, "chat: memory: expected some, found none");
-    free(shape);
-    if (status) return -1;
-    if (!o->quiet) fprintf(o->log, "chat template: %s\n", (*t)->name);
-    return 0;
 }
 
 typedef struct {
@@ -75,14 +52,14 @@ static void history_close(History *h) {
 
 /* One answer: the whole conversation is rendered as transformers' apply_chat_template would; what of it stands in
  * the cache already is not read again. Returns 0, 1 when the context is full, -1 on failure. */
-static int answer(Generator *g, const ChatTemplate *t, const ChatWords *words, History *h, FILE *out, Error *e) {
+static int answer(Generator *g, const ChatTemplate *t, History *h, FILE *out, Error *e) {
     const Options *o = g->o;
     ChatText rendered;
     Stream stream;
     char *reply = NULL;
     size_t n_reply = 0;
     int *ids = NULL, n = 0, status = -1;
-    if (chat_render(&rendered, t, words, h->list, h->n, e)) return -1;
+    if (chat_render(&rendered, t, h->list, h->n, time(NULL), e)) return -1;
     stream_init(&stream, out, o->stop, o->n_stop);
     stream.raw = o->raw;
     stream.copy = open_memstream(&reply, &n_reply);
@@ -117,17 +94,13 @@ int mode_chat(const Options *o, FILE *out, Error *e) {
     Session s;
     Generator g = {0};
     History h = {0};
-    const ChatTemplate *t = NULL;
-    ChatWords words;
+    ChatTemplate t = {0};
     int code = 1, status = 0;
-    char *first = NULL, *system = NULL;
+    char *first = NULL;
     size_t size;
     if (session_open(&s, o, SESSION_TOKENIZER, e)) return 1;
-    if (choose_template(&t, &system, o, &s, e)) goto done;
-    chat_words(&words, s.tokenizer, time(NULL));
-    int end = t->end ? tokenizer_find(s.tokenizer, t->end) : -1;
-    if (end >= 0) session_add_eos(&s, &end, 1);
-    if (system && history_add(&h, ROLE_SYSTEM, system, strlen(system), e)) goto done;
+    if (chat_template_open(&t, o->chat_template, s.tokenizer, o->checkpoint, e)) goto done;
+    if (o->system && history_add(&h, ROLE_SYSTEM, strdup(o->system), strlen(o->system), e)) goto done;
     if ((o->prompt || o->prompt_file) && options_text(o, &first, &size, e)) goto done;
     if (session_state(&s, o, 0, e) || generator_init(&g, o, &s, e)) goto done;
     bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
@@ -142,7 +115,7 @@ int mode_chat(const Options *o, FILE *out, Error *e) {
             continue;
         }
         if (history_add(&h, ROLE_USER, text, n, e)) goto done;
-        status = answer(&g, t, &words, &h, out, e);
+        status = answer(&g, &t, &h, out, e);
     }
     if (status < 0) goto done;
     if (interrupted) g.reason = "interrupt";
@@ -151,6 +124,7 @@ int mode_chat(const Options *o, FILE *out, Error *e) {
 done:
     free(first);
     history_close(&h);
+    chat_template_close(&t);
     generator_close(&g);
     session_close(&s);
     return code;

@@ -72,7 +72,7 @@ const Added *added_next(AddedSearch *s, size_t *begin, size_t *end) {
         struct AddedHit hit = s->hits[--s->n_hits];
         const Added *a = &s->set->tokens[hit.token];
         size_t length;
-        if (hit.at < s->from) continue;
+        if (hit.at < s->from || (a->special && s->plain && memchr(s->plain + hit.at, 1, a->n))) continue;
         *begin = hit.at;
         *end = s->from = hit.at + a->n;
         if (a->special && !s->with_special) continue; /* its place is used up, though nothing was found */

@@ -32,7 +32,8 @@ typedef struct {
     const char *text;
     size_t n;
     bool with_special;
-    struct AddedHit *hits; /* [n_hits] the longest token that begins at a place, the last place first */
+    const unsigned char *plain; /* [n] set by the caller: no special token touches a byte that has 1; NULL: anywhere */
+    struct AddedHit *hits;      /* [n_hits] the longest token that begins at a place, the last place first */
     size_t n_hits;
     size_t from, floor; /* where the next may begin; the end of the last one with its white space */
 } AddedSearch;

@@ -1,11 +1,11 @@
-/* The chat renderer: parts that end with NUL, first a Jinja text, then messages that begin with a byte for the role.
- * Whatever a message holds, the rendered text holds the template's own special tokens and no others. */
+/* Chat templates: parts that end with NUL, first a Jinja text, then messages that begin with a byte for the role. The
+ * template fails with an error or renders; whatever a message holds, the ids hold no special token that a template of
+ * ours did not write. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
 #include "chat/chat.h"
-#include "chat/jinja.h"
 
 const bool prefix_is_refused = false;
 enum { MAX_MESSAGES = 8 };
@@ -14,11 +14,10 @@ enum { MAX_MESSAGES = 8 };
 static int count_special(const Tokenizer *t, const ChatTemplate *template, const Message *m, int n) {
     static const char *const special[] = {"<|im_start|>", "<|im_end|>"};
     ChatText text;
-    ChatWords words;
+    Error e = {0};
     int *ids, n_ids, count = 0;
-    chat_words(&words, t, 0);
-    if (chat_render(&text, template, &words, m, n, &outcome)) return -1;
-    if (chat_encode(t, &text, &ids, &n_ids, &outcome)) abort();
+    if (chat_render(&text, template, m, n, 0, &e)) return -1;
+    if (chat_encode(t, &text, &ids, &n_ids, &e)) abort();
     for (int i = 0; i < n_ids; i++)
         for (int k = 0; k < 2; k++) count += ids[i] == tokenizer_find(t, special[k]);
     free(ids);
@@ -39,13 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!parts) abort();
     memcpy(parts, data, size);
     *end = 0;
-    char *system, *shape;
-    if (jinja_shape(&shape, at, &outcome)) abort();
-    const ChatTemplate *template = chat_template_detect(shape);
-    if (!template) template = chat_template_find(names[data[0] % N_NAMES]);
-    if (!template || chat_default_system(&system, template, shape, &outcome)) abort();
-    free(system);
-    free(shape);
     Message m[MAX_MESSAGES], empty[MAX_MESSAGES];
     int n = 0;
     at += strlen(at) + 1;
@@ -55,7 +47,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         empty[n] = (Message){m[n].role, "", 0};
         at += length + 2;
     }
-    if (count_special(t, template, m, n) != count_special(t, template, empty, n)) abort();
+    ChatText text;
+    JinjaInput in = {.messages = m, .n_messages = n, .bos = "<s>", .eos = "</s>", .max_steps = 100000};
+    int status = jinja_render(&text, parts, strlen(parts), &in, &outcome);
+    if ((status != 0) != (outcome.text[0] != 0)) abort();
+    if (status == 0) {
+        int *ids, n_ids;
+        Error fine = {0};
+        if (strlen(text.text) > text.n || chat_encode(t, &text, &ids, &n_ids, &fine)) abort();
+        free(ids);
+    }
+    chat_text_close(&text);
+    ChatTemplate named;
+    Error e = {0};
+    if (chat_template_open(&named, names[data[0] % N_NAMES], t, "model", &e)) abort();
+    if (count_special(t, &named, m, n) != count_special(t, &named, empty, n)) abort();
+    chat_template_close(&named);
     free(parts);
     return 0;
 }
