@@ -5,38 +5,64 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "io/file.h"
 #include "base/text.h"
 
-static int compare_keys(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+/* The keys of one object: n open-addressed slots, a power of two, at most half of them used. */
+static int check_object(const cJSON *node, const char **slots, size_t n_slots, const char *what, Error *e) {
+    HashKey key = hash_key();
+    for (const cJSON *child = node->child; child; child = child->next) {
+        size_t i = hash_bytes(key, child->string, strlen(child->string)) & (n_slots - 1);
+        for (; slots[i]; i = (i + 1) & (n_slots - 1))
+            if (strcmp(slots[i], child->string) == 0)
+                return fail(e, "%s: key \"%.60s\": expected once, found twice", what, child->string);
+        slots[i] = child->string;
+    }
+    return 0;
 }
 
 /* A key given twice has no meaning that two readers agree on. Recursion is bounded by cJSON's own
  * nesting limit (CJSON_NESTING_LIMIT, 1000). */
 static int check_keys(const cJSON *node, const char *what, Error *e) {
-    size_t n = 0;
+    size_t n = 0, n_slots = 8;
     for (const cJSON *child = node->child; child; child = child->next) {
-        if ((cJSON_IsObject(child) || cJSON_IsArray(child)) && check_keys(child, what, e)) return -1;
+        if (child->child && check_keys(child, what, e)) return -1;
         n++;
     }
     if (!cJSON_IsObject(node) || n < 2) return 0;
-    const char **keys = malloc(n * sizeof *keys), **next = keys;
-    if (!keys) return fail(e, "%s: memory: expected some, found none", what);
-    for (const cJSON *child = node->child; child; child = child->next) *next++ = child->string;
-    qsort(keys, n, sizeof *keys, compare_keys);
-    int status = 0;
-    for (size_t i = 1; i < n && !status; i++)
-        if (strcmp(keys[i - 1], keys[i]) == 0)
-            status = fail(e, "%s: key \"%.60s\": expected once, found twice", what, keys[i]);
-    free(keys);
+    while (n_slots < 2 * n) n_slots *= 2;
+    const char **slots = calloc(n_slots, sizeof *slots);
+    if (!slots) return fail(e, "%s: memory: expected some, found none", what);
+    int status = check_object(node, slots, n_slots, what, e);
+    free(slots);
     return status;
+}
+
+/* How many values the text may hold: one before each comma and one in each bracket, outside of strings. */
+static size_t count_values(const char *text, size_t size) {
+    size_t n = 1;
+    bool quoted = false;
+    for (size_t i = 0; i < size; i++) {
+        if (quoted && text[i] == '\\') i++;
+        else if (text[i] == '"') quoted = !quoted;
+        else if (!quoted) n += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    }
+    return n;
 }
 
 cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
     size_t bad;
     if (!utf8_valid(text, size, &bad)) {
         fail(e, "%s: JSON: expected UTF-8, found byte 0x%02x at %zu", what, (unsigned char)text[bad], bad);
+        return NULL;
+    }
+    /* A value takes VALUE_BYTES, though it may be written in two: a file of nothing but zeros would take 40 times its
+     * size. */
+    enum { VALUE_BYTES = 80, FREE_BYTES = 64 << 20, BYTES_PER_BYTE = 8 };
+    size_t values = count_values(text, size), most = (FREE_BYTES + BYTES_PER_BYTE * size) / VALUE_BYTES;
+    if (values > most) {
+        fail(e, "%s: JSON: expected at most %zu values in %zu bytes, found %zu", what, most, size, values);
         return NULL;
     }
     const char *end = NULL;

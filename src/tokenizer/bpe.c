@@ -13,6 +13,7 @@ int merges_init(Merges *m, size_t n, const char *file, Error *e) {
     m->slots = malloc(n_slots * sizeof *m->slots);
     if (!m->slots) return fail(e, "%s: memory: expected room for %zu merges, found none", file, n);
     m->n_slots = n_slots;
+    m->key = hash_key();
     for (size_t i = 0; i < n_slots; i++) m->slots[i].rank = -1;
     return 0;
 }
@@ -24,7 +25,7 @@ void merges_close(Merges *m) {
 
 /* The pair's slot, or the free one where it belongs. */
 static Merge *find_pair(const Merges *m, uint64_t pair) {
-    uint64_t h = pair * 0x9e3779b97f4a7c15u;
+    uint64_t h = (pair ^ m->key.k[0]) * (m->key.k[1] | 1); /* ids and merges are a stranger's too */
     for (size_t i = (h >> 32) & (m->n_slots - 1);; i = (i + 1) & (m->n_slots - 1))
         if (m->slots[i].rank < 0 || m->slots[i].pair == pair) return &m->slots[i];
 }

@@ -18,6 +18,7 @@ typedef struct {
 typedef struct {
     Merge *slots; /* [n_slots] a power of two, at most half full */
     size_t n_slots;
+    HashKey key;
     int last;        /* what the merge added last makes */
     size_t n_prefix; /* bytes at the start of a right part that its result leaves out ("##") */
 } Merges;

@@ -3,19 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a, folded: tokens are short, so a byte at a time is fast enough. */
-static uint32_t hash_bytes(const char *s, size_t n) {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
-    return (uint32_t)(h ^ h >> 32);
-}
-
 bool table_init(Table *t, size_t count) {
     size_t n_slots = 8;
     while (n_slots < 2 * count + 2) n_slots *= 2;
     t->slots = malloc(n_slots * sizeof *t->slots);
     if (!t->slots) return false;
     t->n_slots = n_slots;
+    t->key = hash_key();
     for (size_t i = 0; i < n_slots; i++) t->slots[i].value = -1;
     return true;
 }
@@ -35,7 +29,7 @@ static TableSlot *find(const Table *t, const char *s, size_t n, uint32_t hash) {
 }
 
 bool table_put(Table *t, const char *s, size_t n, int value) {
-    uint32_t hash = hash_bytes(s, n);
+    uint32_t hash = (uint32_t)hash_bytes(t->key, s, n);
     TableSlot *slot = find(t, s, n, hash);
     if (slot->value >= 0) return false;
     *slot = (TableSlot){s, (uint32_t)n, hash, value};
@@ -43,5 +37,5 @@ bool table_put(Table *t, const char *s, size_t n, int value) {
 }
 
 int table_get(const Table *t, const char *s, size_t n) {
-    return t->n_slots ? find(t, s, n, hash_bytes(s, n))->value : -1;
+    return t->n_slots ? find(t, s, n, (uint32_t)hash_bytes(t->key, s, n))->value : -1;
 }

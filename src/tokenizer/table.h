@@ -1,8 +1,11 @@
-/* table - hash table from counted strings to numbers. The strings stay the caller's. */
+/* table - hash table from counted strings, which a stranger may have chosen, to numbers. The strings stay the caller's.
+ */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/hash.h"
 
 typedef struct {
     const char *s;
@@ -13,6 +16,7 @@ typedef struct {
 typedef struct {
     TableSlot *slots; /* [n_slots] a power of two, at most half full */
     size_t n_slots;
+    HashKey key;
 } Table;
 
 /* table_init - room for `count` strings. False when out of memory. */
