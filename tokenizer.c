@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "tokenizer/impl.h"
+#include "tokenizer/tiktoken.h"
 
 static Tokenizer *tokenizer_new(const char *what, Error *e) {
     Tokenizer *t = calloc(1, sizeof *t);
@@ -61,6 +62,7 @@ static int read_file(Tokenizer *t, const char *path, Error *e) {
     if (n >= 4 && d[2] == 0 && d[3] == 0) return read_llama2c(t, &t->file, e);
     while (first < n && first < 64 && strchr(" \t\r\n", d[first]) && d[first]) first++;
     if (first < n && d[first] == '{') return read_tokenizer_json(t, path, e);
+    if (is_tiktoken(&t->file)) return read_tiktoken(t, &t->file, NULL, e);
     if (n >= 4 && d[0] == 0x0a && d[1] != 0) return read_sentencepiece(t, &t->file, e);
     const char *what = file_diagnose(&t->file);
     return fail(e, "%s: format: expected a tokenizer (.model, tokenizer.bin, tokenizer.json, .gguf), found %.120s",

@@ -6,6 +6,7 @@ One layer, a few numbers a row, one to six KB each: a mutation hits something th
 at every byte. A directory is one input: its files one after the other, each behind a line "%%% NAME". In seed_* a
 file that must be there comes last, in part_* one that need not. Standard library only.
 """
+import base64
 import json
 import pathlib
 import struct
@@ -267,6 +268,17 @@ def tokenizer_files():
     save("tokenizer_json", "single_byte.json", compact(byte))  # an expression that cuts inside of a character
     vocab = {t: i for i, t in enumerate(BPE_TOKENS)}
     save("tokenizer_json", "seed_gpt2", directory([("merges.txt", "#version: 0.2\na b\n\u0120 a\n".encode()), ("vocab.json", compact(vocab))]))
+    side = {"extra_special_tokens": ["<q>", {"content": "<r>", "lstrip": True}], "image_token": "<i>", "pad_token": "<p>",
+            "added_tokens_decoder": {"40": {"content": "<x>", "single_word": True}, "2": {"content": "</s>", "special": True}}}
+    save("tokenizer_json", "part_side", directory([("tokenizer.json", compact(spm)), ("tokenizer_config.json", compact(side)),
+                                                   ("chat_template.json", compact({"chat_template": "{{ 1 }}"}))]))
+    ranks = [b"a", b"b", b" ", b"ab", b" a", b"\xe2\x96"]
+    coded = [base64.b64encode(t).decode() for t in ranks]
+    tekken = {"config": {"pattern": " ?\\p{L}+|\\s+", "default_vocab_size": 9, "default_num_special_tokens": 4},
+              "special_tokens": [{"rank": 1, "token_str": "<s>", "is_control": True}, {"rank": 2, "token_str": "</s>"}],
+              "vocab": [{"rank": i, "token_bytes": t} for i, t in enumerate(coded)]}
+    save("tokenizer_json", "seed_tekken", directory([("config.json", compact({"model_type": "mistral"})), ("tekken.json", compact(tekken))]))
+    save("tiktoken", "seed_ranks", "".join(f"{t} {i}\n" for i, t in enumerate(coded)).encode())
 
 
 def varint(n):
@@ -305,6 +317,17 @@ def sentencepiece_files():
         normalizer = field(1, b"identity") + (field(2, charsmap) if charsmap else b"") + field(3, 1) + field(4, 0)
         return b"".join(piece(*p) for p in PIECES if p[2] != 6) + more + field(2, field(3, kind)) + field(3, normalizer)
 
+    # the same models in a directory, where they become a tokenizer.json
+    config = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": True, "legacy": True,
+              "added_tokens_decoder": {"9": {"content": "<x>", "lstrip": True}, "1": {"content": "<s>", "special": True}}}
+    special = {"bos_token": "<s>", "eos_token": {"content": "<e>", "rstrip": True}, "additional_special_tokens": ["<q>"]}
+    save("tokenizer_json", "part_llama_model", directory([("tokenizer.model", model(2, more=piece("ab", 0, 4))),
+                                                          ("tokenizer_config.json", compact(config))]))
+    save("tokenizer_json", "part_special_map", directory([("tokenizer.model", model(2)), ("special_tokens_map.json", compact(special)),
+                                                          ("added_tokens.json", compact({"<z>": 9, "<y>": 8}))]))
+    save("tokenizer_json", "part_own_steps", directory([("config.json", compact({"model_type": "mistral"})),
+                                                        ("tokenizer.model", model(1, rules(units), piece("a+", 0, 4))),
+                                                        ("tokenizer_config.json", compact({"add_bos_token": True}))]))
     save("sentencepiece", "seed_unigram.model", model(1, more=piece("ab", 0, 4)))
     save("sentencepiece", "seed_bpe.model", model(2))
     save("sentencepiece", "seed_rules.model", model(2, rules(units)))

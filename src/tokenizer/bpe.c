@@ -76,8 +76,27 @@ static bool by_rank(const void *rules, const Symbol *left, const Symbol *right, 
     return true;
 }
 
+typedef struct {
+    const Vocab *vocab;
+    const char *text;
+} TextRules;
+
+/* The token whose bytes these are, or -1; the text of a special token is not one. */
+static int text_piece(const Vocab *v, const char *s, size_t n) {
+    int id = n <= v->max_bytes ? table_get(&v->ids, s, n) : -1;
+    return id >= 0 && v->pieces[id].kind == PIECE_NORMAL ? id : -1;
+}
+
+static bool by_text(const void *rules, const Symbol *left, const Symbol *right, float *order, int *id) {
+    const TextRules *r = rules;
+    *id = text_piece(r->vocab, r->text + left->at, left->n + right->n);
+    *order = (float)*id;
+    return *id >= 0;
+}
+
 /* The whole word's token, or -1. */
 static int whole_word(const Bpe *b, const Vocab *v, const char *word, size_t n) {
+    if (b->by_text) return text_piece(v, word, n);
     if (!b->byte_level) return vocab_find(v, word, n);
     char text[1024];
     size_t length = 0;
@@ -150,7 +169,8 @@ int bpe_encode(const Bpe *b, const Vocab *v, const char *word, size_t n, MergeSp
     }
     if (merge_reserve(space, n, e)) return -1;
     first_symbols(b, v, word, n, space);
-    merge_all(space, by_rank, &b->merges);
+    if (b->by_text) merge_all(space, by_text, &(TextRules){v, word});
+    else merge_all(space, by_rank, &b->merges);
     return push_result(space, out, e);
 }
 
@@ -160,13 +180,8 @@ static bool is_text_piece(const Vocab *v, int id) {
     return p->kind == PIECE_NORMAL || (p->kind == PIECE_USER && !p->marked);
 }
 
-typedef struct {
-    const Vocab *vocab;
-    const char *text;
-} ScoreRules;
-
 static bool by_score(const void *rules, const Symbol *left, const Symbol *right, float *order, int *id) {
-    const ScoreRules *r = rules;
+    const TextRules *r = rules;
     size_t n = left->n + right->n;
     if (n > r->vocab->max_bytes) return false;
     *id = table_get(&r->vocab->ids, r->text + left->at, n); /* neighbours lie side by side in the text */
@@ -199,7 +214,7 @@ int score_encode(const Vocab *v, const AddedSet *whole, int unk, const char *tex
     }
     added_search_close(&search);
     space->n_symbols = count;
-    merge_all(space, by_score, &(ScoreRules){v, text});
+    merge_all(space, by_score, &(TextRules){v, text});
 
     for (int32_t i = 0; i >= 0; i = space->symbols[i].next) {
         const Symbol *s = &space->symbols[i];

@@ -45,6 +45,7 @@ enum { BPE_AFFIX = 32 }; /* bytes, with a NUL */
 typedef struct {
     Merges merges;
     bool byte_level;                           /* symbols start as bytes, not characters */
+    bool by_text;                              /* neighbours merge when their bytes are a token, the lowest id first */
     bool ignore_merges;                        /* a word that is a token is that token, whatever the merges say */
     bool whole_lines;                          /* nothing but newlines: the same for such a word */
     bool byte_fallback;                        /* an unknown character becomes <0xNN> tokens */

@@ -9,6 +9,7 @@
 
 #include "tokenizer/impl.h"
 #include "tokenizer/json_build.h"
+#include "tokenizer/tiktoken.h"
 
 static const cJSON *get(const cJSON *object, const char *key) {
     const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, key);
@@ -56,6 +57,7 @@ typedef struct {
     cJSON *special;                 /* special_tokens_map.json, where added_tokens_decoder is not in the former */
     cJSON *added;                   /* added_tokens.json, likewise */
     cJSON *model;                   /* config.json */
+    cJSON *named;                   /* bos_token and the like of the vocabulary itself, where no file says others */
     const char *model_type, *class; /* class without "Fast"; "" when none is named */
     char class_text[64];
 } Beside;
@@ -65,6 +67,7 @@ static void beside_close(Beside *b) {
     cJSON_Delete(b->special);
     cJSON_Delete(b->added);
     cJSON_Delete(b->model);
+    cJSON_Delete(b->named);
 }
 
 static int beside_read(Beside *b, const char *dir, Error *e) {
@@ -216,7 +219,8 @@ static int add_listed(Adder *a, const Beside *b, Error *e) {
 /* What the files say under a key, special_tokens_map.json before tokenizer_config.json. */
 static const cJSON *said(const Beside *b, const char *key) {
     const cJSON *found = get(b->special, key);
-    return found ? found : get(b->config, key);
+    if (!found) found = get(b->config, key);
+    return found ? found : get(b->named, key);
 }
 
 static const char *const NAMED[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -338,10 +342,15 @@ static LlamaSteps llama_steps(const Beside *b, int *status, Error *e) {
     return steps;
 }
 
-static int read_json(struct Tokenizer *t, const Beside *b, const char *path, Error *e) {
+static int read_json(struct Tokenizer *t, Beside *b, const char *path, Error *e) {
     int status = 0;
     cJSON *root = json_read(path, e), *model = cJSON_GetObjectItemCaseSensitive(root, "model");
     if (!root) return -1;
+    if (is_tekken(root)) {
+        status = read_tekken(t, root, path, e) || read_template(t, b, e) ? -1 : 0;
+        cJSON_Delete(root);
+        return status;
+    }
     const char *type = get_text(model, "type");
     bool ranked = type ? strcmp(type, "BPE") == 0 : get(model, "merges") != NULL;
     /* The class sets its own steps, unless the file shows that it is not of that class. */
@@ -355,35 +364,55 @@ static int read_json(struct Tokenizer *t, const Beside *b, const char *path, Err
     return status;
 }
 
-static int read_spm(struct Tokenizer *t, const Beside *b, const char *path, Error *e) {
+static int read_spm(struct Tokenizer *t, Beside *b, const char *path, Error *e) {
     int status = 0;
     bool legacy = true;
+    LlamaSteps steps = llama_steps(b, &status, e);
+    if (status || get_bool(b, "legacy", &legacy, e) || file_map(&t->file, path, e)) return -1;
+    if (is_tiktoken(&t->file)) /* Llama 3's own release */
+        return read_tiktoken(t, &t->file, get(b->config, "added_tokens_decoder"), e) || read_template(t, b, e) ? -1 : 0;
     if (!b->config && !b->special && !b->added) { /* nothing says more than the model itself: its library reads it */
-        if (file_map(&t->file, path, e) || read_sentencepiece(t, &t->file, e)) return -1;
+        if (read_sentencepiece(t, &t->file, e)) return -1;
         t->control_is_text = false;
         return read_template(t, b, e);
     }
-    LlamaSteps steps = llama_steps(b, &status, e);
-    if (status || get_bool(b, "legacy", &legacy, e) || file_map(&t->file, path, e)) return -1;
     cJSON *root = build_from_spm(&t->file, is_class(b, "LlamaTokenizer") ? &steps : NULL, legacy, e);
     if (!root) return -1;
+    b->named = cJSON_DetachItemFromObjectCaseSensitive(root, "named");
     status = read_whole(t, root, b, false, path, e);
     cJSON_Delete(root);
     return status;
 }
 
-static int read_gpt2(struct Tokenizer *t, const Beside *b, Error *e) {
-    char vocab[FILE_PATH], merges[FILE_PATH];
+static int read_gpt2(struct Tokenizer *t, Beside *b, const char *vocab, Error *e) {
+    char merges[FILE_PATH];
     bool prefix = false, qwen2 = strcmp(b->class, "Qwen2Tokenizer") == 0;
-    if (join(vocab, b->dir, "vocab.json", e) || join(merges, b->dir, "merges.txt", e) ||
-        get_bool(b, "add_prefix_space", &prefix, e))
-        return -1;
+    if (join(merges, b->dir, "merges.txt", e) || get_bool(b, "add_prefix_space", &prefix, e)) return -1;
     cJSON *root = build_from_gpt2(vocab, merges, qwen2, prefix, e);
     if (!root) return -1;
     int status = read_whole(t, root, b, false, vocab, e);
     cJSON_Delete(root);
     return status;
 }
+
+static int read_ranks(struct Tokenizer *t, Beside *b, const char *path, Error *e) {
+    if (file_map(&t->file, path, e) || read_tiktoken(t, &t->file, get(b->config, "added_tokens_decoder"), e)) return -1;
+    return read_template(t, b, e);
+}
+
+/* In the order in which they count when there are several. */
+static const struct {
+    const char *name;
+    int (*read)(struct Tokenizer *t, Beside *b, const char *path, Error *e);
+} VOCABULARIES[] = {
+    {"tekken.json", read_json},          {"tokenizer.json", read_json},
+    {"tokenizer.model", read_spm},       {"vocab.json", read_gpt2},
+    {"tekken.json", read_json},          {"tiktoken.model", read_ranks},
+    {"qwen.tiktoken", read_ranks},       {"tokenizer.tiktoken", read_ranks},
+    {"vocab.tiktoken", read_ranks},      {"cl100k_base.tiktoken", read_ranks},
+    {"o200k_base.tiktoken", read_ranks},
+};
+enum { N_VOCABULARIES = sizeof VOCABULARIES / sizeof *VOCABULARIES };
 
 int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e) {
     Beside b;
@@ -392,6 +421,7 @@ int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e) {
     if (!dir) return fail(e, "%s: memory: expected some, found none", path);
     int status = beside_read(&b, dir, e);
     if (!status) status = read_json(t, &b, path, e);
+    if (t->bpe.by_text) t->control_is_text = true; /* a tekken.json alone keeps mistral-common's rule, too */
     beside_close(&b);
     free(dir);
     return status;
@@ -401,17 +431,12 @@ int read_hf_directory(struct Tokenizer *t, const char *dir, Error *e) {
     Beside b;
     char path[FILE_PATH];
     int status = beside_read(&b, dir, e);
-    if (status) goto done;
-    if (exists(dir, "tokenizer.json")) {
-        status = join(path, dir, "tokenizer.json", e) || read_json(t, &b, path, e) ? -1 : 0;
-    } else if (exists(dir, "tokenizer.model")) {
-        status = join(path, dir, "tokenizer.model", e) || read_spm(t, &b, path, e) ? -1 : 0;
-    } else if (exists(dir, "vocab.json")) {
-        status = read_gpt2(t, &b, e);
-    } else {
+    /* Of Mistral's models transformers takes tekken.json first. */
+    size_t first = strstr(b.model_type, "mistral") || strstr(b.model_type, "ministral") ? 0 : 1, i = first;
+    while (!status && i < N_VOCABULARIES && !exists(dir, VOCABULARIES[i].name)) i++;
+    if (!status && i == N_VOCABULARIES)
         status = fail(e, "%s: tokenizer: expected tokenizer.json, tokenizer.model or vocab.json, found none", dir);
-    }
-done:
+    if (!status) status = join(path, dir, VOCABULARIES[i].name, e) || VOCABULARIES[i].read(t, &b, path, e) ? -1 : 0;
     beside_close(&b);
     return status;
 }

@@ -15,7 +15,8 @@ typedef struct {
 bool build_llama_steps(cJSON *root, LlamaSteps steps);
 
 /* build_from_spm - of a sentencepiece model; llama: for the class LlamaTokenizer (NULL: as the model's own settings
- * say). NULL on failure. Source: transformers 5, convert_slow_tokenizer.py, tokenization_utils_tokenizers.py. */
+ * say; then "named" holds its bos_token, eos_token and unk_token). NULL on failure. Source: transformers 5,
+ * convert_slow_tokenizer.py, tokenization_utils_tokenizers.py. */
 cJSON *build_from_spm(const File *file, const LlamaSteps *llama, bool legacy, Error *e);
 
 /* build_from_gpt2 - of vocab.json and merges.txt; qwen2: for the class Qwen2Tokenizer. NULL on failure. */

@@ -14,7 +14,7 @@
 /* Field numbers of sentencepiece_model.proto. */
 enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3 };
 enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
-enum { TRAINER_TYPE = 3, TRAINER_BYTE_FALLBACK = 35, TRAINER_UNK_ID = 40 };
+enum { TRAINER_TYPE = 3, TRAINER_BYTE_FALLBACK = 35, TRAINER_UNK_ID = 40, TRAINER_BOS_ID = 41, TRAINER_EOS_ID = 42 };
 enum { NORMALIZER_CHARSMAP = 2, NORMALIZER_PREFIX = 3, NORMALIZER_SQUEEZE = 4, NORMALIZER_ESCAPE = 5 };
 enum { TYPE_UNIGRAM = 1, MAX_MERGES = 1 << 24 };
 
@@ -31,7 +31,7 @@ typedef struct {
     char *texts;
     Table ids;
     uint64_t model_type;
-    int unk;
+    int unk, bos, eos; /* -1: none */
     bool byte_fallback, prefix, squeeze, escape;
     Span charsmap;
 } Spm;
@@ -77,7 +77,11 @@ static int read_trainer(Spm *m, Span s, Error *e) {
         if (f.wire != 0) continue;
         if (f.number == TRAINER_TYPE) m->model_type = f.varint;
         if (f.number == TRAINER_BYTE_FALLBACK) m->byte_fallback = f.varint != 0;
-        if (f.number == TRAINER_UNK_ID) m->unk = f.varint < INT_MAX ? (int)f.varint : -1;
+        int *id = f.number == TRAINER_UNK_ID   ? &m->unk
+                  : f.number == TRAINER_BOS_ID ? &m->bos
+                  : f.number == TRAINER_EOS_ID ? &m->eos
+                                               : NULL;
+        if (id) *id = f.varint < INT_MAX ? (int)f.varint : -1;
     }
     return broken ? fail(e, "%s: trainer_spec: expected protobuf fields, found none", m->file) : 0;
 }
@@ -100,7 +104,13 @@ static int read_spm(Spm *m, const File *file, Error *e) {
     ProtoField f;
     bool broken = false;
     size_t n = 0, bytes = 1;
-    *m = (Spm){.file = file->path, .model_type = TYPE_UNIGRAM, .prefix = true, .squeeze = true, .escape = true};
+    *m = (Spm){.file = file->path,
+               .bos = 1,
+               .eos = 2,
+               .model_type = TYPE_UNIGRAM,
+               .prefix = true,
+               .squeeze = true,
+               .escape = true};
     while (proto_next(&s, &f, &broken))
         if (f.number == MODEL_PIECE && f.wire == 2) n++, bytes += (size_t)(f.bytes.end - f.bytes.at) + 1;
     if (broken)
@@ -291,12 +301,27 @@ static bool add_decoder(cJSON *root, const Spm *m) {
            (!m->prefix || step(list, "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}"));
 }
 
+/* The tokens of these names, where no file says others. */
+static bool add_names(cJSON *root, const Spm *m) {
+    const struct {
+        const char *name;
+        int id;
+    } names[] = {{"bos_token", m->bos}, {"eos_token", m->eos}, {"unk_token", m->unk}};
+    cJSON *object = cJSON_AddObjectToObject(root, "named");
+    bool ok = object != NULL;
+    for (size_t i = 0; ok && i < sizeof names / sizeof *names; i++)
+        if (names[i].id >= 0 && names[i].id < m->n)
+            ok = cJSON_AddStringToObject(object, names[i].name, m->pieces[names[i].id].text);
+    return ok;
+}
+
 /* As the model's own settings say. */
 static bool add_own_steps(cJSON *root, cJSON *model, const Spm *m, bool legacy, bool scored) {
     int n_users;
     char *expression = user_expression(m, &n_users);
-    bool ok = expression && add_normalizers(root, m, legacy) && add_words(root, m, expression, legacy) &&
-              add_decoder(root, m) && cJSON_AddBoolToObject(model, "byte_fallback", m->byte_fallback);
+    bool ok = expression && add_names(root, m) && add_normalizers(root, m, legacy) &&
+              add_words(root, m, expression, legacy) && add_decoder(root, m) &&
+              cJSON_AddBoolToObject(model, "byte_fallback", m->byte_fallback);
     free(expression);
     if (!ok) return false;
     if (scored) return m->unk < 0 || m->unk >= m->n || cJSON_AddNumberToObject(model, "unk_id", m->unk);
