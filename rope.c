@@ -177,6 +177,8 @@ int rope_check(const RopeConfig *c, int head_dim, const char *what, Error *e) {
     case ROPE_SCALING_LONGROPE:
         if (!c->short_factor || !c->long_factor)
             return fail(e, "%s: longrope: expected short_factor and long_factor, found none", what);
+        if (c->attention_factor == 0 && c->factor > 1 && c->original_ctx < 2) /* 1 + ln(factor) / ln(1) */
+            return fail(e, "%s: longrope: expected an original context above 1, found %d", what, c->original_ctx);
         break;
     default: break;
     }

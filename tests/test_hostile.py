@@ -246,6 +246,7 @@ def check_name(tmp, label, x):
             ("activation", lambda c: re.sub(rb'"hidden_act": "\w+"', lambda m: b'"hidden_act": ' + json_string(x), c), refused)):
         checks.append(check(name, hf_dir(tmp, "hf", change), "-m", "info"))
     d = hf_dir(tmp, "hf", lambda c: c)
+    pathlib.Path(d, "model.safetensors").unlink()
     index = pathlib.Path(d, "model.safetensors.index.json")
     for key, value in ((x, b'"a.safetensors"'), (b"lm_head.weight", json_string(x)), (b"lm_head.weight", json_string(b"../" + x))):
         index.write_bytes(b'{"weight_map": ' + raw_json(key, value) + b"}")
@@ -305,6 +306,19 @@ def pieces(tmp):
     report("pieces as JSON", None if len(json.loads(r.stdout)["pieces"]) > 1 else "no pieces")
 
 
+def nul(tmp):
+    """A token with a NUL in it is that token, not a shorter one."""
+    path, text = str(tmp / "nul.json"), tmp / "nul.txt"
+    pathlib.Path(path).write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": {
+        "type": "BPE", "vocab": {"a": 0, "\0": 1, "b": 2, "a\0": 3, "\\u0000": 4}, "merges": [["a", "\0"]]}}))
+    text.write_bytes(b"a\0b")
+    r = run(path, "-m", "tokenize", "--json", "-f", str(text))
+    want = {"ids": [3, 2], "pieces": ["a\0", "b"]}
+    report("NUL in a token", None if r.stdout and json.loads(r.stdout) == want else f"{r.stdout!r} {r.stderr!r}")
+    r = run(path, "-m", "tokenize", "--tokens", "0,1,2,3,4")
+    report("NUL decoded", None if r.stdout == b"a \0 b a\0 \\u0000\n" else f"{r.stdout!r}")
+
+
 def sentencepiece(tmp):
     """The library prints a failed self-test of the model; nothing of that may come out."""
     def field(number, data):
@@ -325,6 +339,7 @@ def main():
             report(f"names: {label}", check_name(tmp, label, x))
         pieces(tmp)
         sentencepiece(tmp)
+        nul(tmp)
     return failed != 0
 
 

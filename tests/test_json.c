@@ -87,6 +87,29 @@ static void values_are_checked(void **state) {
     cJSON_Delete(root);
 }
 
+/* C strings end at a NUL: json_bytes puts those back that \\u0000 stands for. */
+static void a_nul_in_a_string(void **state) {
+    (void)state;
+    Error e = {0};
+    static const char text[] = "{\"a\\u0000b\": \"\\u0000\", \"plain\": \"\\\\u0000\", \"a\": \"\\\\\\u0000x\"}";
+    cJSON *root = json_parse(text, sizeof text - 1, "file", &e);
+    if (!root) fail_msg("%s", e.text);
+    cJSON *first = root->child;
+    assert_int_equal(json_bytes(first->string, strlen(first->string)), 3);
+    assert_memory_equal(first->string, "a\0b", 4);
+    assert_int_equal(json_bytes(first->valuestring, strlen(first->valuestring)), 1);
+    assert_memory_equal(first->valuestring, "\0", 2);
+    assert_string_equal(first->next->valuestring, "\\u0000");
+    char *last = first->next->next->valuestring;
+    assert_int_equal(json_bytes(last, strlen(last)), 3);
+    assert_memory_equal(last, "\\\0x", 4);
+    cJSON_Delete(root);
+    static const char twice[] = "{\"a\\u0000b\": 1, \"a\\u0000c\": 2}"; /* no key twice */
+    root = json_parse(twice, sizeof twice - 1, "file", &e);
+    assert_non_null(root);
+    cJSON_Delete(root);
+}
+
 static void missing_file_is_named(void **state) {
     (void)state;
     Error e = {0};
@@ -96,9 +119,8 @@ static void missing_file_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_texts_are_refused),
-        cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(values_are_checked),
+        cmocka_unit_test(bad_texts_are_refused), cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(values_are_checked),    cmocka_unit_test(a_nul_in_a_string),
         cmocka_unit_test(missing_file_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,20 +51,36 @@ static size_t count_values(const char *text, size_t size) {
     return n;
 }
 
-cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
-    size_t bad;
-    if (!utf8_valid(text, size, &bad)) {
-        fail(e, "%s: JSON: expected UTF-8, found byte 0x%02x at %zu", what, (unsigned char)text[bad], bad);
-        return NULL;
+/* A copy of the text with every \u0000 as C0 80; *size is the new one. NULL: no memory. */
+static char *without_nul(const char *text, size_t *size) {
+    enum { ESCAPE = 6 };
+    char *copy = malloc(*size + 1);
+    size_t n = 0;
+    for (size_t i = 0; copy && i < *size;) {
+        if (*size - i >= ESCAPE && memcmp(text + i, "\\u0000", ESCAPE) == 0) {
+            copy[n++] = '\xc0', copy[n++] = '\x80';
+            i += ESCAPE;
+            continue;
+        }
+        if (text[i] == '\\' && i + 1 < *size) copy[n++] = text[i++]; /* an escaped backslash begins no escape */
+        copy[n++] = text[i++];
     }
-    /* A value takes VALUE_BYTES, though it may be written in two: a file of nothing but zeros would take 40 times its
-     * size. */
-    enum { VALUE_BYTES = 80, FREE_BYTES = 64 << 20, BYTES_PER_BYTE = 8 };
-    size_t values = count_values(text, size), most = (FREE_BYTES + BYTES_PER_BYTE * size) / VALUE_BYTES;
-    if (values > most) {
-        fail(e, "%s: JSON: expected at most %zu values in %zu bytes, found %zu", what, most, size, values);
-        return NULL;
+    if (copy) *size = n;
+    return copy;
+}
+
+size_t json_bytes(char *s, size_t n) {
+    size_t to = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool nul = i + 1 < n && s[i] == '\xc0' && s[i + 1] == '\x80';
+        s[to++] = nul ? 0 : s[i];
+        i += nul;
     }
+    s[to] = 0;
+    return to;
+}
+
+static cJSON *parse(const char *text, size_t size, const char *what, Error *e) {
     const char *end = NULL;
     errno = 0; /* cJSON does not tell a lack of memory from a mistake; malloc does */
     cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false);
@@ -85,6 +101,28 @@ cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
     }
     cJSON_Delete(root);
     return NULL;
+}
+
+cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
+    size_t bad;
+    if (!utf8_valid(text, size, &bad)) {
+        fail(e, "%s: JSON: expected UTF-8, found byte 0x%02x at %zu", what, (unsigned char)text[bad], bad);
+        return NULL;
+    }
+    /* A value takes VALUE_BYTES, though it may be written in two: a file of nothing but zeros would take 40 times its
+     * size. */
+    enum { VALUE_BYTES = 80, FREE_BYTES = 64 << 20, BYTES_PER_BYTE = 8 };
+    size_t values = count_values(text, size), most = (FREE_BYTES + BYTES_PER_BYTE * size) / VALUE_BYTES;
+    if (values > most) {
+        fail(e, "%s: JSON: expected at most %zu values in %zu bytes, found %zu", what, most, size, values);
+        return NULL;
+    }
+    if (!memmem(text, size, "\\u0000", 6)) return parse(text, size, what, e);
+    char *copy = without_nul(text, &size);
+    cJSON *root = copy ? parse(copy, size, what, e) : NULL;
+    if (!copy) fail(e, "%s: JSON: memory: expected some, found none", what);
+    free(copy);
+    return root;
 }
 
 cJSON *json_read(const char *path, Error *e) {

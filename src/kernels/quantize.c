@@ -11,15 +11,18 @@ bool floats_finite(const float *x, size_t n) {
     return finite;
 }
 
-static int8_t clamp15(float x) {
-    int q = (int)x;
-    return (int8_t)(q > 15 ? 15 : q);
+static int8_t clamp15(float x) { return (int8_t)(x < 0 ? 0 : x < 15 ? (int)x : 15); }
+
+/* 1 / d; 0 where d is 0, or so small that f16 has no scale for the block: then every value becomes 0. */
+static float inverse_of(float d) {
+    float inverse = d != 0 ? 1 / d : 0;
+    return isfinite(inverse) ? inverse : 0;
 }
 
 static bool block_q8_0(BlockQ8_0 *b, const float *x) {
     float max = 0;
     for (int i = 0; i < QK; i++) max = fmaxf(max, fabsf(x[i]));
-    float d = max / 127, inverse = d != 0 ? 1 / d : 0;
+    float d = max / 127, inverse = inverse_of(d);
     b->d = f32_to_f16(d);
     for (int i = 0; i < QK; i++) b->q[i] = (int8_t)roundf(x[i] * inverse);
     return !is_infinite_f16(b->d);
@@ -30,7 +33,7 @@ static bool block_q4_0(BlockQ4_0 *b, const float *x) {
     float largest = 0;
     for (int i = 0; i < QK; i++)
         if (fabsf(x[i]) > fabsf(largest)) largest = x[i];
-    float d = largest / -8, inverse = d != 0 ? 1 / d : 0;
+    float d = largest / -8, inverse = inverse_of(d);
     b->d = f32_to_f16(d);
     for (int i = 0; i < QK / 2; i++) {
         int low = clamp15(x[i] * inverse + 8.5f), high = clamp15(x[i + QK / 2] * inverse + 8.5f);
@@ -45,7 +48,7 @@ static bool block_q4_1(BlockQ4_1 *b, const float *x) {
         min = fminf(min, x[i]);
         max = fmaxf(max, x[i]);
     }
-    float d = (max - min) / 15, inverse = d != 0 ? 1 / d : 0;
+    float d = (max - min) / 15, inverse = inverse_of(d);
     b->d = f32_to_f16(d);
     b->m = f32_to_f16(min);
     for (int i = 0; i < QK / 2; i++) {

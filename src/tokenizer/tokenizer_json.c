@@ -38,10 +38,11 @@ static int vocab_entry(const cJSON *item, int place, bool list, const char **tex
     return 0;
 }
 
-/* The texts of all pieces, one after the other. */
+/* The texts of all pieces, one after the other; a piece may hold a NUL. */
 static void put_piece(struct Tokenizer *t, char **next, int id, const char *text, PieceKind kind, bool outside) {
     size_t n = strlen(text);
     memcpy(*next, text, n + 1);
+    n = json_bytes(*next, n);
     t->vocab.pieces[id] = (Piece){.text = *next, .n = (uint32_t)n, .kind = (uint8_t)kind, .outside = outside};
     *next += n + 1;
 }
@@ -210,7 +211,9 @@ static int read_merges(struct Tokenizer *t, const cJSON *merges, const char *fil
         if (!right)
             return fail(e, "%s: model.merges: merge %d: expected two tokens, found \"%.60s\"", file, rank,
                         left ? left : "something else");
-        if (merges_add(&t->bpe.merges, &t->vocab, rank++, left, n_left, right, strlen(right), file, e)) return -1;
+        size_t n_right = json_bytes((char *)(uintptr_t)right, strlen(right));
+        n_left = json_bytes((char *)(uintptr_t)left, n_left);
+        if (merges_add(&t->bpe.merges, &t->vocab, rank++, left, n_left, right, n_right, file, e)) return -1;
     }
     return 0;
 }
