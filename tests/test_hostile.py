@@ -314,6 +314,12 @@ def nul(tmp):
     text.write_bytes(b"a\0b")
     r = run(path, "-m", "tokenize", "--json", "-f", str(text))
     want = {"ids": [3, 2], "pieces": ["a\0", "b"]}
+    tokenizer = json.loads(pathlib.Path(path).read_text())
+    for added in ([{"id": 3, "content": "a\0"}], [{"id": 5, "content": "b\0", "special": True}, {"id": 6, "content": "b\0b"}]):
+        pathlib.Path(tmp / "added.json").write_text(json.dumps({**tokenizer, "added_tokens": added}))
+        a = run(str(tmp / "added.json"), "-m", "tokenize", "--tokens", str(added[0]["id"]))
+        want_bytes = added[0]["content"].encode() + b"\n"
+        report("NUL in an added token", None if a.stdout == want_bytes else f"{a.returncode} {a.stdout!r} {a.stderr!r}")
     report("NUL in a token", None if r.stdout and json.loads(r.stdout) == want else f"{r.stdout!r} {r.stderr!r}")
     r = run(path, "-m", "tokenize", "--tokens", "0,1,2,3,4")
     report("NUL decoded", None if r.stdout == b"a \0 b a\0 \\u0000\n" else f"{r.stdout!r}")

@@ -38,11 +38,16 @@ static int vocab_entry(const cJSON *item, int place, bool list, const char **tex
     return 0;
 }
 
-/* The texts of all pieces, one after the other; a piece may hold a NUL. */
-static void put_piece(struct Tokenizer *t, char **next, int id, const char *text, PieceKind kind, bool outside) {
+/* A text of the file, copied to where the next piece's text comes; it may hold a NUL. Returns its length. */
+static size_t copy_text(char *next, const char *text) {
     size_t n = strlen(text);
-    memcpy(*next, text, n + 1);
-    n = json_bytes(*next, n);
+    memcpy(next, text, n + 1);
+    return json_bytes(next, n);
+}
+
+/* The texts of all pieces, one after the other. */
+static void put_piece(struct Tokenizer *t, char **next, int id, const char *text, PieceKind kind, bool outside) {
+    size_t n = copy_text(*next, text);
     t->vocab.pieces[id] = (Piece){.text = *next, .n = (uint32_t)n, .kind = (uint8_t)kind, .outside = outside};
     *next += n + 1;
 }
@@ -80,7 +85,8 @@ static int fill_added_pieces(struct Tokenizer *t, char **next, const cJSON *adde
         if (json_bool(&special, item, "special", file, e)) return -1;
         PieceKind kind = special ? PIECE_CONTROL : PIECE_USER;
         Piece *p = id < room ? &t->vocab.pieces[id] : NULL;
-        bool known = p && p->kind != PIECE_NONE && strlen(text) == p->n && memcmp(p->text, text, p->n) == 0;
+        size_t n = copy_text(*next, text);
+        bool known = p && p->kind != PIECE_NONE && n == p->n && memcmp(p->text, *next, n) == 0;
         if (known) {
             p->kind = (uint8_t)kind;
         } else {
@@ -164,7 +170,8 @@ static int fill_added(struct Tokenizer *t, const cJSON *added, const char *file,
     int status = t->normalized_texts && space ? 0 : fail(e, "%s: memory: expected some, found none", file);
     for (item = added ? added->child : NULL; item && !status; item = item->next) {
         const char *content = json_text(item, "content");
-        int id = table_get(&t->vocab.ids, content, strlen(content));
+        size_t n = json_bytes((char *)(uintptr_t)content, strlen(content));
+        int id = table_get(&t->vocab.ids, content, n);
         const Piece *p = &t->vocab.pieces[id];
         Added a = {.text = p->text, .n = p->n, .id = id, .special = p->kind == PIECE_CONTROL};
         bool normalized = !a.special;
