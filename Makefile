@@ -22,6 +22,9 @@ ifeq ($(PYTHON),python3) # the references are checked by the environment of scri
 SCRIPTS := $(filter-out test_reference.sh,$(SCRIPTS))
 endif
 
+LIB_CC  := $(wildcard src/*/*.cc)
+LEFT_OUT := src/lite/% # the sources that are not built
+
 # scripts/config/CONFIG.mk sets OPT and what else its configuration changes of these.
 WARN     := -Wall -Wextra -Wshadow -Wformat-security $(if $(WERROR),-Werror)
 CPPFLAGS += -I. -Isrc -D_GNU_SOURCE -MMD -MP
@@ -46,16 +49,20 @@ flags_avx2    := -mavx2 -mfma -mf16c
 flags_avxvnni := $(flags_avx2) -mavxvnni
 flags_avx512  := $(flags_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16
 
-LIB_C   := $(filter-out run.c $(ISA_ALL),$(wildcard *.c src/*.c src/*/*.c)) $(ISA)
-LIB_CC  := $(wildcard src/*/*.cc)
+LIB_C   := $(filter-out run.c $(ISA_ALL) $(LEFT_OUT),$(wildcard *.c src/*.c src/*/*.c)) $(filter-out $(LEFT_OUT),$(ISA))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 
-.PHONY: all run test fuzz coverage clean help install demo smollm2 ladder breaks plots ladder-plots
+.PHONY: all run lite test fuzz coverage clean help install demo smollm2 ladder breaks plots ladder-plots
 all: run
 
 # The release program is ./run; the other configurations stay below build/.
 run: $(B)/run
 	$(if $(filter release,$(CONFIG)),@ln -sf $(B)/run run)
+
+# The small one is ./run-lite: gcc alone builds it.
+lite:
+	@$(MAKE) --no-print-directory CONFIG=lite build/lite/run
+	@ln -sf build/lite/run run-lite
 
 $(B)/run: $(B)/run.o $(B)/libmodel.a
 	$(CC) $(LDFLAGS) $(OPT) -o $@ $^ $(LDLIBS)
@@ -153,10 +160,11 @@ ladder-plots: run
 	@$(PYTHON) scripts/plot_ladder.py
 
 clean:
-	rm -rf build run
+	rm -rf build run run-lite
 
 help:
 	@echo 'make              build ./run'
+	@echo 'make lite         build ./run-lite, which reads llama2.c and GGUF files: gcc is all it needs'
 	@echo 'make test         build and run every test (T=rope: those whose names begin with it)'
 	@echo 'make fuzz         fuzz every reader of untrusted files (TIME=600 seconds each, FUZZ="gguf hf": only these)'
 	@echo 'make check-all    every check there is, each with a time limit, and a table of them'

@@ -13,8 +13,6 @@ bool mat_is_quantized(const Mat *w) {
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-extern const Kernels kernels_avx2, kernels_avxvnni, kernels_avx512;
-
 /* What the CPU has (cpuid) and the system saves on a switch of threads (xgetbv). */
 static unsigned cpu_level(void) {
     unsigned a, b, c, d, a7, b7, c7, d7;
@@ -28,23 +26,16 @@ static unsigned cpu_level(void) {
     bool avx512 = zmm && (b7 & bit_AVX512F) && (b7 & bit_AVX512BW) && (b7 & bit_AVX512VL) && (b7 & bit_AVX512DQ) &&
                   (c7 & 1u << 11); /* the last is AVX512-VNNI */
     bool avxvnni = __get_cpuid_count(7, 1, &a7, &b7, &c7, &d7) && (a7 & 1u << 4);
-    return 1u | (avxvnni ? 2u : 0) | (avx512 ? 4u : 0);
+    return HAS_AVX2 | (avxvnni ? HAS_AVXVNNI : 0u) | (avx512 ? HAS_AVX512 : 0u);
 }
-
-static const Kernels *const tables[] = {&kernels_avx512, &kernels_avxvnni, &kernels_avx2, &kernels_ref};
-static const unsigned needs[] = {4, 2, 1, 0};
 #else
 static unsigned cpu_level(void) { return 0; }
-static const Kernels *const tables[] = {&kernels_ref};
-static const unsigned needs[] = {0};
 #endif
-
-enum { TABLES = sizeof tables / sizeof *tables };
 
 const Kernels *kernels_named(const char *name) {
     unsigned level = cpu_level();
-    for (int i = 0; i < TABLES; i++)
-        if (strcmp(tables[i]->name, name) == 0 && (needs[i] & level) == needs[i]) return tables[i];
+    for (const KernelLevel *l = kernel_levels; l->kernels; l++)
+        if (strcmp(l->kernels->name, name) == 0 && (l->needs & level) == l->needs) return l->kernels;
     return NULL;
 }
 
@@ -54,10 +45,10 @@ const Kernels *kernels_best(void) {
     if (k) return k;
     unsigned level = cpu_level();
     const char *wanted = getenv("RUN_CPU");
-    int from = 0;
-    for (int i = 0; wanted && i < TABLES; i++)
-        if (strcmp(tables[i]->name, wanted) == 0) from = i;
-    while ((needs[from] & level) != needs[from]) from++;
-    atomic_store(&best, tables[from]);
-    return tables[from];
+    const KernelLevel *from = kernel_levels;
+    for (const KernelLevel *l = kernel_levels; wanted && l->kernels; l++)
+        if (strcmp(l->kernels->name, wanted) == 0) from = l;
+    while ((from->needs & level) != from->needs) from++;
+    atomic_store(&best, from->kernels);
+    return from->kernels;
 }

@@ -68,6 +68,15 @@ struct Kernels {
 
 extern const Kernels kernels_ref;
 
+/* KernelLevel - a table that is built in, and what the CPU must have for it; the fastest first, kernels_ref, which
+ * needs nothing, and NULL last (levels.c; the small program has fewer, src/lite/levels.c). */
+enum { HAS_AVX2 = 1, HAS_AVXVNNI = 2, HAS_AVX512 = 4 };
+typedef struct {
+    const Kernels *kernels;
+    unsigned needs;
+} KernelLevel;
+extern const KernelLevel kernel_levels[];
+
 /* kernels_best - the fastest table for this machine, or the one that env RUN_CPU=ref|avx2|avxvnni|avx512 names
  * (one that the machine lacks is not taken: the best below it is). Found once, then remembered. */
 const Kernels *kernels_best(void);

@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 #include "base/text.h"
 #include "tokenizer/unicode.h"
@@ -83,25 +82,12 @@ static const char *look_up(const Charsmap *m, const char *s, size_t n, size_t *n
     return NULL;
 }
 
-/* The bytes of the grapheme at text[at]; */
-static size_t grapheme(const char *text, size_t n, size_t at) {
-    size_t length, end = at;
-    utf8proc_int32_t state = 0;
-    int c = char_at(text, n, at, &length);
-    for (end += length; end < n; end += length) {
-        int next = char_at(text, n, end, &length);
-        if (utf8proc_grapheme_break_stateful(c, next, &state)) break;
-        c = next;
-    }
-    return end - at;
-}
-
 int charsmap_apply(const Charsmap *m, const char *text, size_t n, Bytes *out, Error *e) {
     enum { LONGEST = 5 }; /* bytes of a grapheme that is looked up whole */
     for (size_t i = 0, whole; i < n; i += whole) {
         size_t n_new, length;
         const char *new;
-        whole = grapheme(text, n, i);
+        whole = grapheme_at(text, n, i);
         if (whole <= LONGEST && (new = look_up(m, text + i, whole, &n_new))) {
             if (bytes_add(out, new, n_new, e)) return -1;
             continue;

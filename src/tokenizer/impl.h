@@ -2,7 +2,7 @@
 #pragma once
 #include "io/file.h"
 #include "io/gguf.h"
-#include "io/json.h"
+
 #include "tokenizer/added.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/decode.h"
@@ -65,7 +65,8 @@ int read_llama2c(struct Tokenizer *t, const File *file, Error *e);
 int read_gguf_vocab(struct Tokenizer *t, const Gguf *g, Error *e);
 int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e);
 /* read_tokenizer_root - the vocabulary and every step that a tokenizer.json says. */
-int read_tokenizer_root(struct Tokenizer *t, const cJSON *root, const char *file, Error *e);
+struct cJSON;
+int read_tokenizer_root(struct Tokenizer *t, const struct cJSON *root, const char *file, Error *e);
 /* read_hf_directory - tokenizer.json, tokenizer.model or vocab.json with merges.txt, with the files beside it. */
 int read_hf_directory(struct Tokenizer *t, const char *dir, Error *e);
 int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e);

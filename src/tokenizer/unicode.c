@@ -135,3 +135,15 @@ int normal_form(NormalForm form, const char *text, size_t n, Bytes *out, Error *
     free(d.marks);
     return status;
 }
+
+size_t grapheme_at(const char *text, size_t n, size_t at) {
+    size_t length, end = at;
+    utf8proc_int32_t state = 0;
+    int c = char_at(text, n, at, &length);
+    for (end += length; end < n; end += length) {
+        int next = char_at(text, n, end, &length);
+        if (utf8proc_grapheme_break_stateful(c, next, &state)) break;
+        c = next;
+    }
+    return end - at;
+}

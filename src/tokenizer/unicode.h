@@ -11,6 +11,9 @@
 int char_at(const char *text, size_t n, size_t at, size_t *length);
 int char_before(const char *text, size_t at, size_t *length);
 
+/* grapheme_at - the bytes of the grapheme that begins there. */
+size_t grapheme_at(const char *text, size_t n, size_t at);
+
 bool is_white_space(int c); /* White_Space, Rust's char::is_whitespace */
 bool is_word(int c);        /* \w of Rust's regex: letters, marks, digits, connectors, joiners */
 bool is_mark(int c);        /* M */

@@ -1,0 +1,12 @@
+# The small program, ./run-lite: llama2.c and GGUF files with their vocabularies, by gcc and the C library alone. What
+# needs a library is left out, and a file of src/lite/ refuses it by name.
+OPT      := -O1 # the intrinsics are the speed; with more gcc takes twice as long for them
+LDLIBS   := -lm
+LIB_CC   :=
+LEFT_OUT := src/kernels/levels.c src/kernels/avxvnni.c src/kernels/avx512.c \
+    src/io/json.c src/io/safetensors.c src/checkpoint/hf% src/convert/% \
+    src/tokenizer/unicode.c src/tokenizer/regex.c src/tokenizer/sp_check.c src/tokenizer/spm% \
+    src/tokenizer/hf_files.c src/tokenizer/json% src/tokenizer/tokenizer_json.c \
+    src/chat/% $(filter-out src/verify/tripwire.c,$(wildcard src/verify/*.c)) \
+    src/modes/mode_bench.c src/modes/mode_chat.c src/modes/mode_convert.c src/modes/mode_trace.c \
+    src/modes/mode_verify.c

@@ -1,0 +1,27 @@
+/* The vocabularies that need JSON or sentencepiece: each file is refused by name. */
+#include "tokenizer/impl.h"
+
+#define EXPECTED "expected a llama2.c or GGUF file (run-lite reads no other, see make)"
+
+int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e) {
+    (void)t;
+    return fail(e, "%s: tokenizer: " EXPECTED ", found JSON", path);
+}
+
+int read_hf_directory(struct Tokenizer *t, const char *dir, Error *e) {
+    (void)t;
+    return fail(e, "%s: tokenizer: " EXPECTED ", found a directory", dir);
+}
+
+int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e) {
+    (void)t;
+    return fail(e, "%s: tokenizer: " EXPECTED ", found a sentencepiece model", file->path);
+}
+
+/* A Tokenizer never has such a model here. */
+void sp_close(SpModel *m) { (void)m; }
+bool sp_encode(const SpModel *m, const char *text, size_t n, bool (*push)(void *arg, int id), void *arg,
+               char why[SP_WHY]) {
+    (void)m, (void)text, (void)n, (void)push, (void)arg, (void)why;
+    return false;
+}
