@@ -63,7 +63,8 @@ int main(int argc, char **argv) {
     if (options_parse(&o, argc, argv, &e)) {
         code = 2;
     } else if (o.help) {
-        options_help(stdout);
+        const Mode *only = o.checkpoint ? mode_find(o.checkpoint) : NULL; /* --help MODE */
+        options_help(stdout, only || strcmp(o.mode, "generate") == 0 ? only : mode_find(o.mode));
         code = 0;
     } else if (o.version) {
         puts("run " VERSION);

@@ -51,13 +51,15 @@ static void test_good(void **state) {
     options_close(&o);
     assert_int_equal(parse(&o, "m -m perplexity --decode --break v-rotated", &e), 0);
     assert_true(o.decode && o.mistake == MISTAKE_V_ROTATED);
-    assert_int_equal(parse(&o, "m -P 0 -d 128", &e), 0);
+    assert_int_equal(parse(&o, "m -m bench -P 0 -d 128", &e), 0);
     assert_true(o.bench_runs == 5 && o.bench_prefill == 0 && o.bench_depth == 128);
     if (mode_find("bench")) { /* -r is a number there, a file elsewhere */
         assert_int_equal(parse(&o, "m -m bench -r 3", &e), 0);
         assert_int_equal(o.bench_runs, 3);
         assert_int_equal(parse(&o, "m -m bench -r often", &e), -1);
         assert_non_null(strstr(e.text, "runs"));
+        assert_int_equal(parse(&o, "m -r 3 -m bench", &e), 0);
+        assert_int_equal(o.bench_runs, 3);
     }
     assert_int_equal(parse(&o, "m -s -1", &e), 0);
     assert_true(o.sampler.seed == UINT64_MAX);
@@ -78,6 +80,19 @@ static void test_bad(void **state) {
         {"m --csv", "--csv"},
         {"m --break everything", "v-rotated"},
         {"m -m convert --break v-rotated", "--break"},
+        {"m -y system", "--system: expected -m chat, found -m generate"},
+        {"m -m bench --stop x", "--stop"},
+        {"m --kv-heads 2", "--kv-heads: expected -m convert"},
+        {"m -m verify --kv-type q8_0", "--kv-type"},
+        {"m -m info -i text", "--prompt"},
+        {"m -i -n 3", "expected a value, found -n"},
+        {"m --promt x", "--prompt?"},
+        {"m -i a --tokens 1", "--tokens"},
+        {"m -e", "--escape"},
+        {"m --logprobs 3", "--json"},
+        {"m --json=rows", "lines"},
+        {"m -m info --json=lines", "-m generate"},
+        {"m --precise=maybe", "on or off"},
         {"m --decode", "--decode"},
         {"m -m perplexity --protocol llamacpp --decode", "--decode"},
         {"m -k", "-k"},
@@ -116,20 +131,108 @@ static void test_bad(void **state) {
     }
 }
 
-/* Whatever is parsed is in --help. */
+/* The flags of the command line's contract are in --help, and whatever --help lists is parsed, in a mode that it is
+ * listed for. */
 static void test_help(void **state) {
     (void)state;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    options_help(out);
-    fclose(out);
-    static const char *const words[] = {"--steps",  "--temperature", "--top-p",     "--seed",         "--kv-type",
-                                        "--tokens", "--no-echo",     "--stop",      "--rope-pairing", "perplexity",
-                                        "llamacpp", "tokenize",      "wpe-past-end"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strstr(text, words[i])) fail_msg("--help does not name %s", words[i]);
-    free(text);
+    static const char *const contract[] = {"mode",
+                                           "prompt",
+                                           "file",
+                                           "steps",
+                                           "temperature",
+                                           "top-p",
+                                           "top-k",
+                                           "min-p",
+                                           "repeat-penalty",
+                                           "repeat-last",
+                                           "stop",
+                                           "seed",
+                                           "tokenizer",
+                                           "system",
+                                           "chat-template",
+                                           "threads",
+                                           "ctx",
+                                           "output",
+                                           "kv-type",
+                                           "rope-theta",
+                                           "rope-scaling",
+                                           "rope-factor",
+                                           "rope-original-ctx",
+                                           "rope-pairing",
+                                           "tokens",
+                                           "json",
+                                           "no-echo",
+                                           "quiet",
+                                           "color",
+                                           "version",
+                                           "help",
+                                           "no-special",
+                                           "no-bos",
+                                           "all",
+                                           "protocol",
+                                           "head-dim",
+                                           "seq-len",
+                                           "x",
+                                           "pos",
+                                           "reference",
+                                           "type",
+                                           "escape",
+                                           "precise",
+                                           "logprobs",
+                                           "runs",
+                                           "depth",
+                                           "bench-prompt",
+                                           "break",
+                                           "check"};
+    bool listed[sizeof contract / sizeof *contract] = {false};
+    for (const Mode *m = modes; m->name; m++) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+        options_help(out, m);
+        fclose(out);
+        int n_flags = 0;
+        char *at = text;
+        for (char *line; (line = strsep(&at, "\n"));) {
+            char name[40], brief[4], args[120];
+            if (sscanf(line, " --%39[a-z-]", name) != 1 && sscanf(line, " %3s --%39[a-z-]", brief, name) != 2) continue;
+            n_flags++;
+            for (size_t i = 0; i < sizeof contract / sizeof *contract; i++) listed[i] |= strcmp(contract[i], name) == 0;
+            Options o;
+            Error e = {0};
+            snprintf(args, sizeof args, "m -m %s --%s=?", m->name, name);
+            parse(&o, args, &e); /* no flag takes this value, or any text is one: but it is known, and used */
+            if (strstr(e.text, "unknown") || strstr(e.text, "does not use"))
+                fail_msg("'%s', which --help %s lists: %s", args, m->name, e.text);
+            options_close(&o);
+        }
+        assert_true(n_flags > 5);
+        free(text);
+    }
+    for (size_t i = 0; i < sizeof contract / sizeof *contract; i++)
+        if (!listed[i]) fail_msg("--help lists no --%s", contract[i]);
+}
+
+static void test_environment(void **state) {
+    (void)state;
+    Options o;
+    Error e;
+    setenv("RUN_CPU", "bogus", 1);
+    assert_int_equal(parse(&o, "m", &e), -1);
+    assert_non_null(strstr(e.text, "RUN_CPU: expected ref"));
+    setenv("RUN_CPU", "ref", 1);
+    assert_int_equal(parse(&o, "m --color", &e), 0);
+    assert_true(o.kv_type == KV_F32 && o.color && o.precise == SWITCH_OFF);
+    unsetenv("RUN_CPU");
+    setenv("NO_COLOR", "1", 1);
+    assert_int_equal(parse(&o, "m --color -m logits", &e), -1);
+    assert_int_equal(parse(&o, "m --color", &e), 0);
+    assert_false(o.color);
+    unsetenv("NO_COLOR");
+    assert_int_equal(parse(&o, "m -m logits", &e), 0);
+    assert_true(o.precise == SWITCH_ON);
+    assert_int_equal(parse(&o, "m -m logits --precise=off", &e), 0);
+    assert_true(o.precise == SWITCH_OFF);
 }
 
 int main(void) {
@@ -137,6 +240,7 @@ int main(void) {
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_help),
+        cmocka_unit_test(test_environment),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

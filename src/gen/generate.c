@@ -4,12 +4,12 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "gen/progress.h"
 #include "gen/signals.h"
 
-enum { DEFAULT_STEPS = 256, LONG_PROMPT = 512 /* tokens, from which on a bar is worth showing */ };
+enum { DEFAULT_STEPS = 256 };
 
 int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     SamplerParams params = o->sampler;
@@ -31,17 +31,9 @@ void generator_close(Generator *g) {
     *g = (Generator){0};
 }
 
-/* A bar on standard error while a long prompt is read; false ends the prefill (Ctrl-C). */
+/* false ends the prefill (Ctrl-C). */
 static bool show_progress(void *arg, int done, int total) {
-    enum { WIDTH = 40 };
-    FILE *log = arg;
-    if (log && total > LONG_PROMPT) {
-        int full = (int)((long long)WIDTH * done / total);
-        fprintf(log, "\rprefill [%.*s%*s] %d/%d", full, "########################################", WIDTH - full, "",
-                done, total);
-        if (done == total) fprintf(log, "\r%*s\r", WIDTH + 40, "");
-        fflush(log);
-    }
+    progress_show(arg, done, total);
     return !interrupted;
 }
 
@@ -67,8 +59,10 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     for (int i = kept; i < n; i++) sampler_accept(&g->sampler, ids[i]);
     memcpy(g->cached + kept, ids + kept, (size_t)(n - kept) * sizeof *ids);
     double start = now();
-    bool tty = !g->o->quiet && isatty(fileno(g->o->log));
-    int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, show_progress, tty ? g->o->log : NULL);
+    Progress progress;
+    progress_begin(&progress, g->o->log, "prefill", g->o->quiet);
+    int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, show_progress, &progress);
+    progress_end(&progress);
     g->n_cached = kept + done;
     g->next = g->prev = -1;
     for (int i = 0; i < n && s->tokenizer; i++) g->prev = tokenizer_next(s->tokenizer, g->prev, ids[i]);
@@ -96,12 +90,16 @@ static int forward(Generator *g, Error *e) {
     return status;
 }
 
+void generator_say_seed(Generator *g) {
+    if (g->say_seed) fprintf(g->o->log, "seed: %llu\n", (unsigned long long)g->sampler.params.seed);
+    g->say_seed = false;
+}
+
 int generator_text(Generator *g, Stream *stream, Error *e) {
     const Session *s = g->session;
     int steps = g->o->steps < 0 ? DEFAULT_STEPS : g->o->steps;
     int status = 0;
-    if (g->say_seed) fprintf(g->o->log, "seed: %llu\n", (unsigned long long)g->sampler.params.seed);
-    g->say_seed = false;
+    generator_say_seed(g);
     g->reason = "interrupt";
     while (g->next >= 0) {
         const char *bytes = "";
@@ -136,6 +134,9 @@ static double rate(int tokens, double seconds_taken) {
 
 void generator_report(const Generator *g) {
     if (g->o->quiet) return;
+    int n_ctx = g->session->state.options.n_ctx, model_ctx = g->session->model.config.n_ctx;
+    if (!g->o->ctx && n_ctx < model_ctx && g->n_cached == n_ctx)
+        fprintf(g->o->log, "context: %d of the model's %d are full (raise it with -c)\n", n_ctx, model_ctx);
     /* The first new token comes out of the prefill, so one forward pass less than tokens is timed. */
     fprintf(g->o->log, "prefill: %d tokens, %.1f tok/s; decode: %d tokens, %.1f tok/s\n", g->n_prefill,
             rate(g->n_prefill, g->prefill_seconds), g->n_decode, rate(g->n_decode - 1, g->decode_seconds));

@@ -24,9 +24,12 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e);
 void generator_close(Generator *g);
 
 /* generator_prompt - brings the cache to ids[n] and samples the first new token. What the cache already holds
- * of ids is kept, so that a chat reads only what is new. A bar on o->log shows progress on a terminal.
+ * of ids is kept, so that a chat reads only what is new. Progress is shown on o->log.
  * Fails when n exceeds the context. Ctrl-C leaves `next` at -1. */
 int generator_prompt(Generator *g, const int *ids, int n, Error *e);
+
+/* generator_say_seed - prints a fresh seed once, on a line of its own: call it before the prompt is echoed. */
+void generator_say_seed(Generator *g);
 
 /* generator_text - writes tokens to the stream until one of the reasons, which it leaves in g->reason. */
 int generator_text(Generator *g, Stream *stream, Error *e);

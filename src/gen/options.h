@@ -12,6 +12,9 @@
 
 enum { MAX_STOPS = 16 };
 
+/* Switch - a flag with a default that depends on the mode. */
+typedef enum { SWITCH_DEFAULT, SWITCH_OFF, SWITCH_ON } Switch;
+
 typedef struct {
     const char *checkpoint; /* NULL: left out */
     const char *mode;
@@ -33,7 +36,10 @@ typedef struct {
     int rope_pairing;               /* RopePairing, -1: not given */
     int rope_original_ctx;          /* 0: not given */
     /* modes */
-    bool json, csv, svg, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
+    bool json, json_lines, escape;
+    int logprobs; /* 0: none */
+    Switch precise;
+    bool csv, svg, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
     const char *protocol; /* hf, llamacpp */
     int stride;           /* perplexity hf: 0: half the window */
     int score_from;       /* perplexity hf: first position of a window that is scored; 0: all that are new */
@@ -52,14 +58,15 @@ typedef struct {
 int options_parse(Options *o, int argc, char **argv, Error *e);
 void options_close(Options *o);
 
-/* options_help - every flag, its meaning and its default. */
-void options_help(FILE *out);
-
 /* A mode: what -m NAME runs. Returns the exit code; on 1 and 2 e holds the line to print. */
 typedef struct {
+    char letter; /* by which the table of flags names it */
     const char *name, *help;
     int (*run)(const Options *o, FILE *out, Error *e);
 } Mode;
 
 extern const Mode modes[]; /* ends with a NULL name; src/modes/modes.c */
 const Mode *mode_find(const char *name);
+
+/* options_help - every flag, its meaning and its default; only: those of one mode, NULL: all. */
+void options_help(FILE *out, const Mode *only);

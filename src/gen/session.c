@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -41,12 +42,47 @@ int tokens_check(const int *ids, int n, int vocab_size, Error *e) {
     return 0;
 }
 
+/* A pipe or a file as standard input. /dev/null, a terminal and a socket are no prompt: nobody may ever close them. */
+static bool stdin_is_given(void) {
+    struct stat st;
+    return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
+}
+
+static int hex_digit(char c) {
+    const char *digits = "0123456789abcdef", *at = c ? strchr(digits, c | 0x20) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* \n \t \\ \" \xHH, in place. */
+static int unescape(char *text, size_t *size, Error *e) {
+    static const char names[] = "nt\\\"", values[] = "\n\t\\\"";
+    size_t n = 0;
+    for (size_t i = 0; i < *size; i++) {
+        const char *at = text[i] == '\\' && text[i + 1] ? strchr(names, text[i + 1]) : NULL;
+        if (text[i] != '\\') {
+            text[n++] = text[i];
+        } else if (at) {
+            text[n++] = values[at - names];
+            i++;
+        } else if (text[i + 1] == 'x' && hex_digit(text[i + 2]) >= 0 && hex_digit(text[i + 3]) >= 0) {
+            text[n++] = (char)(16 * hex_digit(text[i + 2]) + hex_digit(text[i + 3]));
+            i += 3;
+        } else {
+            return fail(e, "--escape: expected \\n, \\t, \\\\, \\\" or \\xHH, found '%.4s'", text + i);
+        }
+    }
+    text[ *size = n] = 0;
+    return 0;
+}
+
 int options_text(const Options *o, char **text, size_t *size, Error *e) {
     if (o->prompt_file) return file_read(text, size, o->prompt_file, e);
+    if (!o->prompt && stdin_is_given()) return file_read(text, size, "-", e);
     const char *prompt = o->prompt ? o->prompt : "";
     *size = strlen(prompt);
     *text = strdup(prompt);
-    return *text ? 0 : fail(e, "prompt: memory: expected some, found none");
+    if (!*text) return fail(e, "prompt: memory: expected some, found none");
+    return o->escape ? unescape(*text, size, e) : 0;
 }
 
 /* A tokenizer that is named after the checkpoint, or has one of the usual names, beside it. */
@@ -121,8 +157,8 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
         if (so.n_batch > so.n_ctx) so.n_batch = so.n_ctx;
     }
     if (state_fits(&s->model, &so, o->checkpoint, e)) return -1;
-    if (free_choice && so.n_ctx < c->n_ctx && !o->quiet)
-        fprintf(o->log, "context: %d of the model's %d (raise it with -c)\n", so.n_ctx, c->n_ctx);
+    if (free_choice && so.n_ctx < c->n_ctx && so.n_ctx < DEFAULT_CTX && !o->quiet)
+        fprintf(o->log, "context: %d of the model's %d, as memory allows\n", so.n_ctx, c->n_ctx);
     if (so.n_ctx > c->n_ctx && !o->quiet)
         fprintf(o->log, "context: %d is beyond the %d that the model was made for (see --rope-scaling)\n", so.n_ctx,
                 c->n_ctx);
@@ -150,6 +186,7 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
     if (rope_override(&config, o, o->checkpoint, e)) goto failed;
     if (mistake_make(&s->checkpoint, &config, &weights, o->mistake, o->ctx, e)) goto failed;
     model_init(&s->model, &config, &weights);
+    if (o->precise == SWITCH_ON) s->model.int8 = false;
     session_add_eos(s, s->checkpoint.eos, s->checkpoint.n_eos);
     /* llama2.c's models put BOS between two stories: its run.c ends there too. */
     if (s->checkpoint.format == FORMAT_LLAMA2C) session_add_eos(s, &s->checkpoint.bos, 1);

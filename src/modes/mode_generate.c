@@ -30,8 +30,9 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) ||
         generator_init(&g, o, &s, e) || generator_prompt(&g, ids, n, e))
         goto done;
+    generator_say_seed(&g);
     /* Only now is anything printed: what failed up to here leaves standard output empty. */
-    if (!o->no_echo && echo_prompt(o, &s, ids, n, out, text, size)) {
+    if (!o->no_echo && !interrupted && echo_prompt(o, &s, ids, n, out, text, size)) {
         fail(e, "standard output: expected to write the prompt, found an error");
         goto done;
     }

@@ -45,9 +45,10 @@ int mode_verify(const Options *o, FILE *out, Error *e) {
         fail(e, "verify: expected -r REF.safetensors (scripts/hf_reference.py writes it), found none");
         return 2;
     }
-    /* A reference is compared in its own arithmetic: f32 activations, not the int8 ones of the fast kernels. RUN_CPU
-     * shows how far those are off. */
-    const Kernels *kernels = getenv("RUN_CPU") ? kernels_best() : &kernels_ref;
+    /* A reference is compared in its own arithmetic, that of the C kernels; --precise=off shows how far the int8
+     * activations of the fast ones are off, RUN_CPU the fast ones with f32. */
+    bool fast = getenv("RUN_CPU") || o->precise == SWITCH_OFF;
+    const Kernels *kernels = fast ? kernels_best() : &kernels_ref;
     if (session_open(&s, o, 0, e)) return 1;
     int threads = o->threads ? o->threads : team_default_size();
     if (trace_read(&ref, o->reference, &s.model.config, e)) goto done;
