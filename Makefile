@@ -119,6 +119,12 @@ test: run $(B)/run $(BUILT)
 	@RUN=$(B)/run PYTHON="$(PYTHON)" EMULATOR="$(EMULATOR)" sh tests/run_tests.sh $(BUILT) \
 	    $(patsubst %,tests/%,$(filter %.sh %.py,$(RUNS)))
 
+# make exercise N=1..8 [FILE=path]: your function of exercises/, built beside the tree, judged and tried on rung 4.
+.PHONY: exercise
+exercise: $(B)/libmodel.a
+	@CC="$(CC)" CPPFLAGS="$(filter-out -MMD -MP,$(CPPFLAGS))" CFLAGS="$(CFLAGS)" LDFLAGS="$(LDFLAGS) $(OPT)" LDLIBS="$(LDLIBS)" \
+	    sh exercises/exercise.sh $(B) '$(N)' '$(FILE)'
+
 # Lines of the readers that the tests and the corpus run; fails below 90 %. Debian package lcov.
 coverage:
 	@find build/coverage -name '*.gcda' -delete 2>/dev/null; $(MAKE) -s CONFIG=coverage test
@@ -175,6 +181,7 @@ help:
 	@echo 'make demo         generate text'
 	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'
 	@echo 'make breaks       what known mistakes cost (DATA=tinyshakespeare.txt)'
+	@echo 'make exercise N=1..8 [FILE=path]  your function judged, and tried in a trained model (exercises/README.md)'
 	@echo 'make plots        draw docs/img (PYTHON=.venv/bin/python with scripts/requirements.txt; ladder-plots: its part)'
 	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
 	@echo 'make install      copy the program to DESTDIR/PREFIX/bin (as llama-run)'
