@@ -25,7 +25,7 @@ void tokenizer_close(Tokenizer *t) {
     vocab_close(&t->vocab);
     added_close(&t->raw);
     added_close(&t->normalized);
-    added_close(&t->whole);
+    added_close(&t->score.whole);
     for (int i = 0; i < t->n_normalized_texts; i++) free(t->normalized_texts[i]);
     free(t->normalized_texts);
     normalizer_close(&t->normalizer);
@@ -195,7 +195,7 @@ static int encode_plain(Encoding *c, const char *text, size_t n, bool first, Err
         n = spelled.n;
     }
     if (!status && t->model == MODEL_SCORE)
-        status = score_encode(&t->vocab, &t->whole, t->unk, text, n, &c->merges, &c->out, e);
+        status = score_encode(&t->score, &t->vocab, text, n, &c->merges, &c->out, e);
     else if (!status) status = pretokenize(t->words, c->regex, text, n, first, encode_word, c, e);
     bytes_close(&spelled);
     return status;

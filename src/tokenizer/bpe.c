@@ -23,37 +23,73 @@ void merges_close(Merges *m) {
     *m = (Merges){0};
 }
 
+static Merge *first_slot(const Merges *m, uint64_t pair) {
+    uint64_t h = (pair ^ m->key.k[0]) * (m->key.k[1] | 1); /* ids and merges are a stranger's too */
+    return &m->slots[(h >> 32) & (m->n_slots - 1)];
+}
+
 /* The pair's slot, or the free one where it belongs. */
 static Merge *find_pair(const Merges *m, uint64_t pair) {
-    uint64_t h = (pair ^ m->key.k[0]) * (m->key.k[1] | 1); /* ids and merges are a stranger's too */
-    for (size_t i = (h >> 32) & (m->n_slots - 1);; i = (i + 1) & (m->n_slots - 1))
-        if (m->slots[i].rank < 0 || m->slots[i].pair == pair) return &m->slots[i];
+    for (Merge *slot = first_slot(m, pair);; slot = slot + 1 == m->slots + m->n_slots ? m->slots : slot + 1)
+        if (slot->rank < 0 || slot->pair == pair) return slot;
 }
 
 static uint64_t pair_key(int left, int right) { return (uint64_t)left << 32 | (uint32_t)right; }
 
+/* The token that a line makes. Vocabularies mostly list the results in the order of the merges: looks there first. */
+static int result_of(const Merges *m, const Vocab *v, const MergeLine *line) {
+    char joined[1024]; /* merges_add sees to the room */
+    size_t n_skip = line->n_right < m->n_prefix ? line->n_right : m->n_prefix,
+           n = line->n_left + line->n_right - n_skip;
+    memcpy(joined, line->left, line->n_left);
+    memcpy(joined + line->n_left, line->right + n_skip, line->n_right - n_skip);
+    for (int id = m->last; id <= m->last + 1 && id < v->n; id++) {
+        const Piece *p = &v->pieces[id];
+        if (p->kind == PIECE_NORMAL && !p->outside && p->n == n && memcmp(p->text, joined, n) == 0) return id;
+    }
+    return vocab_find(v, joined, n);
+}
+
+static int checked_id(const Vocab *v, int id) { return id >= 0 && v->pieces[id].outside ? -1 : id; }
+
+int merges_finish(Merges *m, const Vocab *v, const char *file, Error *e) {
+    int n = m->n_waiting;
+    m->n_waiting = 0;
+    for (int i = 0; i < n; i++) {
+        table_prefetch(&v->ids, m->waiting[i].left_hash);
+        table_prefetch(&v->ids, m->waiting[i].right_hash);
+    }
+    for (int i = 0; i < n; i++) {
+        MergeLine *l = &m->waiting[i];
+        l->left_id = checked_id(v, table_find(&v->ids, l->left, l->n_left, l->left_hash));
+        l->right_id = checked_id(v, table_find(&v->ids, l->right, l->n_right, l->right_hash));
+        __builtin_prefetch(first_slot(m, pair_key(l->left_id, l->right_id)));
+    }
+    for (int i = 0; i < n; i++) {
+        const MergeLine *l = &m->waiting[i];
+        int id = result_of(m, v, l);
+        m->last = id;
+        if (l->left_id < 0 || l->right_id < 0 || id < 0)
+            return fail(e, "%s: merge %d: expected tokens of the vocabulary, found \"%.*s\" and \"%.*s\"", file,
+                        l->rank, l->n_left > 60 ? 60 : (int)l->n_left, l->left, l->n_right > 60 ? 60 : (int)l->n_right,
+                        l->right);
+        *find_pair(m, pair_key(l->left_id, l->right_id)) = (Merge){pair_key(l->left_id, l->right_id), l->rank, id};
+    }
+    return 0;
+}
+
 int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right, size_t n_right,
                const char *file, Error *e) {
-    char joined[1024];
-    size_t n_skip = n_right < m->n_prefix ? n_right : m->n_prefix, n_joined = n_left + n_right - n_skip;
-    if (n_left + n_right > sizeof joined)
-        return fail(e, "%s: merge %d: expected at most %zu bytes, found %zu", file, rank, sizeof joined,
-                    n_left + n_right);
-    memcpy(joined, left, n_left);
-    memcpy(joined + n_left, right + n_skip, n_right - n_skip);
-    int a = vocab_find(v, left, n_left), b = vocab_find(v, right, n_right);
-    /* Vocabularies mostly list the results in the order of the merges: look there first. */
-    int id = m->last + 1;
-    if (id >= v->n || v->pieces[id].kind != PIECE_NORMAL || v->pieces[id].n != n_joined ||
-        memcmp(v->pieces[id].text, joined, n_joined) != 0)
-        id = vocab_find(v, joined, n_joined);
-    m->last = id;
-    if (a < 0 || b < 0 || id < 0)
-        return fail(e, "%s: merge %d: expected tokens of the vocabulary, found \"%.*s\" and \"%.*s\"", file, rank,
-                    n_left > 60 ? 60 : (int)n_left, left, n_right > 60 ? 60 : (int)n_right, right);
-    Merge *slot = find_pair(m, pair_key(a, b));
-    *slot = (Merge){pair_key(a, b), rank, id};
-    return 0;
+    if (n_left + n_right > 1024)
+        return fail(e, "%s: merge %d: expected at most 1024 bytes, found %zu", file, rank, n_left + n_right);
+    m->waiting[m->n_waiting++] = (MergeLine){.left = left,
+                                             .right = right,
+                                             .n_left = (uint32_t)n_left,
+                                             .n_right = (uint32_t)n_right,
+                                             .left_hash = table_hash(&v->ids, left, n_left),
+                                             .right_hash = table_hash(&v->ids, right, n_right),
+                                             .rank = rank};
+    return m->n_waiting == MERGES_AT_ONCE ? merges_finish(m, v, file, e) : 0;
 }
 
 int ids_push(Ids *out, int id, Error *e) {
@@ -190,42 +226,72 @@ static bool by_score(const void *rules, const Symbol *left, const Symbol *right,
     return true;
 }
 
-int score_encode(const Vocab *v, const AddedSet *whole, int unk, const char *text, size_t n, MergeSpace *space,
-                 Ids *out, Error *e) {
-    if (n == 0) return 0;
-    if (merge_reserve(space, n, e)) return -1;
-    size_t count = 0, begin, end;
-    AddedSearch search;
-    if (added_search(&search, whole, text, n, true, e)) return -1;
-    const Added *next = added_next(&search, &begin, &end);
-    for (size_t i = 0, length; i < n; i += length) {
-        bool frozen = next && i == begin;
-        int id = frozen ? next->id : -1;
-        if (frozen) {
-            length = end - begin;
-            next = added_next(&search, &begin, &end);
-        } else {
-            length = utf8_length(text + i, n - i);
-            if (length == 0) length = 1; /* cannot be in valid UTF-8 */
-            id = table_get(&v->ids, text + i, length);
-            if (!is_text_piece(v, id)) id = -1;
-        }
-        space->symbols[count++] = (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = id, .frozen = frozen};
+void score_init(ScoreBpe *b, const Vocab *v) {
+    for (int id = 0; id < v->n; id++) {
+        const unsigned char *p = (const unsigned char *)v->pieces[id].text;
+        for (uint32_t i = 1; is_text_piece(v, id) && i < v->pieces[id].n; i++)
+            b->joins[p[i - 1]][p[i] >> 3] |= 1 << (p[i] & 7);
     }
-    added_search_close(&search);
-    space->n_symbols = count;
-    merge_all(space, by_score, &(TextRules){v, text});
+}
 
+/* May a merge cross the place before s[0]? */
+static bool joins(const ScoreBpe *b, const char *s) {
+    unsigned char left = (unsigned char)s[-1], right = (unsigned char)s[0];
+    return b->joins[left][right >> 3] >> (right & 7) & 1;
+}
+
+static size_t character(const char *s, size_t n) {
+    size_t length = utf8_length(s, n);
+    return length ? length : 1; /* cannot be 0 in valid UTF-8 */
+}
+
+static int push_unmerged(const ScoreBpe *b, const Vocab *v, const char *s, size_t n, Ids *out, Error *e) {
+    if (!has_byte_pieces(v, s, n)) return b->unk >= 0 ? ids_push(out, b->unk, e) : 0;
+    for (size_t k = 0; k < n; k++)
+        if (ids_push(out, v->byte_id[(unsigned char)s[k]], e)) return -1;
+    return 0;
+}
+
+/* A stretch that no merge leaves. */
+static int score_word(const ScoreBpe *b, const Vocab *v, const char *s, size_t n, MergeSpace *space, Ids *out,
+                      Error *e) {
+    if (merge_reserve(space, n, e)) return -1;
+    size_t count = 0;
+    for (size_t i = 0, length; i < n; i += length) {
+        length = character(s + i, n - i);
+        int id = table_get(&v->ids, s + i, length);
+        space->symbols[count++] =
+            (Symbol){.at = (uint32_t)i, .n = (uint32_t)length, .id = is_text_piece(v, id) ? id : -1};
+    }
+    space->n_symbols = count;
+    merge_all(space, by_score, &(TextRules){v, s});
     for (int32_t i = 0; i >= 0; i = space->symbols[i].next) {
-        const Symbol *s = &space->symbols[i];
-        if (s->id >= 0) {
-            if (ids_push(out, s->id, e)) return -1;
-        } else if (has_byte_pieces(v, text + s->at, s->n)) {
-            for (size_t k = 0; k < s->n; k++)
-                if (ids_push(out, v->byte_id[(unsigned char)text[s->at + k]], e)) return -1;
-        } else if (unk >= 0 && ids_push(out, unk, e)) {
+        const Symbol *symbol = &space->symbols[i];
+        if (symbol->id >= 0 ? ids_push(out, symbol->id, e) : push_unmerged(b, v, s + symbol->at, symbol->n, out, e))
             return -1;
-        }
     }
     return 0;
+}
+
+int score_encode(const ScoreBpe *b, const Vocab *v, const char *text, size_t n, MergeSpace *space, Ids *out, Error *e) {
+    size_t begin, end, stop;
+    AddedSearch search;
+    if (n == 0) return 0;
+    if (added_search(&search, &b->whole, text, n, true, e)) return -1;
+    const Added *next = added_next(&search, &begin, &end);
+    int status = 0;
+    for (size_t i = 0; i < n && !status; i = stop) {
+        if (next && i == begin) {
+            status = ids_push(out, next->id, e);
+            stop = end;
+            next = added_next(&search, &begin, &end);
+            continue;
+        }
+        size_t limit = next ? begin : n;
+        for (stop = i + character(text + i, n - i); stop < limit && joins(b, text + stop);)
+            stop += character(text + stop, n - stop);
+        status = score_word(b, v, text + i, stop - i, space, out, e);
+    }
+    added_search_close(&search);
+    return status;
 }

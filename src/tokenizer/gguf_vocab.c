@@ -91,7 +91,7 @@ static int read_merges(struct Tokenizer *t, const Gguf *g, bool needed, Error *e
         if (merges_add(&t->bpe.merges, &t->vocab, (int)i, line.s, left, space + 1, line.n - left - 1, g->file->path, e))
             return -1;
     }
-    return 0;
+    return merges_finish(&t->bpe.merges, &t->vocab, g->file->path, e);
 }
 
 /* An id of the file; one outside the vocabulary counts for none, and the default stays. */
@@ -250,5 +250,5 @@ int read_gguf_vocab(struct Tokenizer *t, const Gguf *g, Error *e) {
         return fail(e, "%s: memory: expected some, found none", file);
     if (m->by_score ? read_scored(t, g, m->adds_space, e) : read_ranked(t, g, pre, e)) return -1;
     if (add_special_pieces(t, true, file, e) || read_name(t, g, e)) return -1;
-    return m->by_score ? add_whole_pieces(t, METASPACE, file, e) : 0;
+    return m->by_score ? score_finish(t, METASPACE, file, e) : 0;
 }

@@ -36,7 +36,6 @@ struct Tokenizer {
     AddedSet normalized;     /* found after normalizing */
     char **normalized_texts; /* [n_normalized_texts] owned: of an added token's id, NULL: as it is */
     int n_normalized_texts;
-    AddedSet whole;       /* MODEL_SCORE: pieces that are found after respelling */
     bool control_is_text; /* encode finds special tokens only with TOKENIZE_CONTROL */
 
     Normalizer normalizer;       /* of each stretch between added tokens */
@@ -46,6 +45,7 @@ struct Tokenizer {
     PrefixScheme prefix_scheme;
     Pretokenizer *words; /* but for MODEL_SCORE and MODEL_SENTENCEPIECE */
     Bpe bpe;
+    ScoreBpe score; /* whole: found after respelling */
     Unigram unigram;
     WordPiece wordpiece;
     SpModel *sp;
@@ -78,7 +78,8 @@ void add_eos(struct Tokenizer *t, int id);
 /* add_special_pieces - control and unknown pieces, with user_too also user-defined ones, can be asked for by their
  * text. One that is no UTF-8 would cut a text inside of a character and is refused. */
 int add_special_pieces(struct Tokenizer *t, bool user_too, const char *file, Error *e);
-/* add_whole_pieces - user-defined pieces that hold `part` ("": all) stay whole in a respelled text. */
-int add_whole_pieces(struct Tokenizer *t, const char *part, const char *file, Error *e);
+/* score_finish - t->score, once unk and the kinds of pieces are settled; user-defined pieces that hold `part` ("": all)
+ * stay whole in a respelled text. */
+int score_finish(struct Tokenizer *t, const char *part, const char *file, Error *e);
 /* add_known_eos - the end tokens of known families, where the vocabulary has them as control tokens. */
 void add_known_eos(struct Tokenizer *t);

@@ -55,7 +55,7 @@ static void consider(MergeSpace *s, size_t *n_heap, int32_t left, MergeRule *rul
     if (a->next < 0) return;
     const Symbol *b = &s->symbols[a->next];
     Candidate c = {.left = (uint32_t)left, .n = a->n + b->n};
-    if (!a->frozen && !b->frozen && rule(rules, a, b, &c.order, &c.id)) heap_push(s->heap, n_heap, c);
+    if (rule(rules, a, b, &c.order, &c.id)) heap_push(s->heap, n_heap, c);
 }
 
 void merge_all(MergeSpace *s, MergeRule *rule, const void *rules) {

@@ -13,7 +13,6 @@ typedef struct {
     uint32_t at, n;     /* bytes in the text; n is 0 once it is merged into its neighbour */
     int id;             /* token, or -1 */
     int32_t prev, next; /* -1: none */
-    bool frozen;        /* merges with nothing */
 } Symbol;
 
 /* Small, since a long text keeps a million of them in the heap. */
@@ -38,6 +37,6 @@ void merge_close(MergeSpace *s);
 /* What left and right become and when; false: they do not merge. */
 typedef bool MergeRule(const void *rules, const Symbol *left, const Symbol *right, float *order, int *id);
 
-/* merge_all - links symbols[0..n_symbols) (at, n, id, frozen set) and merges until no pair is left.
+/* merge_all - links symbols[0..n_symbols) (at, n, id set) and merges until no pair is left.
  * The result is the list from symbols[0] along next. */
 void merge_all(MergeSpace *s, MergeRule *rule, const void *rules);

@@ -39,3 +39,13 @@ bool table_put(Table *t, const char *s, size_t n, int value) {
 int table_get(const Table *t, const char *s, size_t n) {
     return t->n_slots ? find(t, s, n, (uint32_t)hash_bytes(t->key, s, n))->value : -1;
 }
+
+uint32_t table_hash(const Table *t, const char *s, size_t n) {
+    uint32_t hash = (uint32_t)hash_bytes(t->key, s, n);
+    __builtin_prefetch(&t->slots[hash & (t->n_slots - 1)]);
+    return hash;
+}
+
+void table_prefetch(const Table *t, uint32_t hash) { __builtin_prefetch(t->slots[hash & (t->n_slots - 1)].s); }
+
+int table_find(const Table *t, const char *s, size_t n, uint32_t hash) { return find(t, s, n, hash)->value; }

@@ -27,3 +27,10 @@ void table_close(Table *t);
 bool table_put(Table *t, const char *s, size_t n, int value);
 /* table_get - the string's value, or -1. A zeroed Table is an empty one. */
 int table_get(const Table *t, const char *s, size_t n);
+
+/* The same in steps, for who has many strings at once: a large table lies in memory, and each step asks for what the
+ * next one reads. table_hash - the string's hash; its slot is prefetched. table_prefetch - the string in that slot.
+ * table_find - as table_get. The table must not be empty. */
+uint32_t table_hash(const Table *t, const char *s, size_t n);
+void table_prefetch(const Table *t, uint32_t hash);
+int table_find(const Table *t, const char *s, size_t n, uint32_t hash);

@@ -222,7 +222,7 @@ static int read_merges(struct Tokenizer *t, const cJSON *merges, const char *fil
         n_left = json_bytes((char *)(uintptr_t)left, n_left);
         if (merges_add(&t->bpe.merges, &t->vocab, rank++, left, n_left, right, n_right, file, e)) return -1;
     }
-    return 0;
+    return merges_finish(&t->bpe.merges, &t->vocab, file, e);
 }
 
 static int copy_affix(char affix[BPE_AFFIX], const cJSON *model, const char *key, const char *file, Error *e) {

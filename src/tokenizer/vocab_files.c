@@ -45,13 +45,15 @@ int add_special_pieces(struct Tokenizer *t, bool user_too, const char *file, Err
     return added_finish(&t->raw, file, e);
 }
 
-int add_whole_pieces(struct Tokenizer *t, const char *part, const char *file, Error *e) {
+int score_finish(struct Tokenizer *t, const char *part, const char *file, Error *e) {
     for (int id = 0; id < t->vocab.n; id++) {
         const Piece *p = &t->vocab.pieces[id];
         if (p->kind != PIECE_USER || p->marked || !memmem(p->text, p->n, part, strlen(part))) continue;
-        if (added_push(&t->whole, (Added){.text = p->text, .n = p->n, .id = id}, e)) return -1;
+        if (added_push(&t->score.whole, (Added){.text = p->text, .n = p->n, .id = id}, e)) return -1;
     }
-    return added_finish(&t->whole, file, e);
+    t->score.unk = t->unk;
+    score_init(&t->score, &t->vocab);
+    return added_finish(&t->score.whole, file, e);
 }
 
 static uint32_t read_u32(const unsigned char *p) {
@@ -125,6 +127,6 @@ int read_llama2c(struct Tokenizer *t, const File *file, Error *e) {
     add_eos(t, 2);
     t->before[t->n_before++] = t->bos;
     t->strips_space = t->control_is_text = true;
-    if (add_whole_pieces(t, "", file->path, e)) return -1;
+    if (score_finish(t, "", file->path, e)) return -1;
     return add_special_pieces(t, false, file->path, e);
 }
