@@ -315,7 +315,7 @@ def nul(tmp):
     r = run(path, "-m", "tokenize", "--json", "-f", str(text))
     want = {"ids": [3, 2], "pieces": ["a\0", "b"]}
     tokenizer = json.loads(pathlib.Path(path).read_text())
-    for added in ([{"id": 3, "content": "a\0"}], [{"id": 5, "content": "b\0", "special": True}, {"id": 6, "content": "b\0b"}]):
+    for added in ([{"id": 3, "content": "a\0"}], [{"id": 5, "content": "b\0"}, {"id": 6, "content": "b\0b"}]):
         pathlib.Path(tmp / "added.json").write_text(json.dumps({**tokenizer, "added_tokens": added}))
         a = run(str(tmp / "added.json"), "-m", "tokenize", "--tokens", str(added[0]["id"]))
         want_bytes = added[0]["content"].encode() + b"\n"
