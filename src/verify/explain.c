@@ -100,18 +100,18 @@ Mat explain_transposed(Case *c, const Mat *const *parts, int n) {
 
 /* ---- Embedding --------------------------------------------------------------------------------- */
 
-/* Row t: the token's embedding, plus the position embedding of t + offset where there is one. */
+/* Row t: the token's embedding, plus the position embedding of t + offset where there is one, times the scale. */
 static void embed(Case *c, int from, int offset) {
     const Config *k = &c->m->config;
     for (int t = 0; t < c->ref->n; t++) {
         float *row = c->scratch + (size_t)t * (size_t)k->dim;
         int pos = t < from ? t : t + offset;
         mat_dequantize_row(row, &c->m->weights.tok_emb, c->ref->tokens[t]);
-        if (k->pos != POS_LEARNED) continue;
         if (pos < 0) pos = 0;
         if (pos >= k->n_ctx) pos = k->n_ctx - 1;
-        mat_dequantize_row(c->line, &c->m->weights.pos_emb, pos);
-        for (int i = 0; i < k->dim; i++) row[i] += c->line[i];
+        if (k->pos == POS_LEARNED) mat_dequantize_row(c->line, &c->m->weights.pos_emb, pos);
+        for (int i = 0; i < k->dim && k->pos == POS_LEARNED; i++) row[i] += c->line[i];
+        for (int i = 0; i < k->dim && k->embedding_scale > 0; i++) row[i] *= k->embedding_scale;
     }
 }
 
@@ -145,7 +145,8 @@ static bool explain_embed(Case *c) {
     }
     for (size_t i = 0; i < n; i++) c->scratch[i] = (float)((double)c->scratch[i] * top / bottom);
     if (top != 0 && explain_by(c, c->scratch))
-        return explain_say(c, "embedding scale: %s the embedding is multiplied by %.6g", explain_side(c), top / bottom);
+        return explain_say(c, "embedding scale: %s the embedding is multiplied by %.6g more than this model says",
+                           explain_side(c), top / bottom);
     if (c->here) return explain_arithmetic(c, "embedding");
     return explain_say(
         c, "tok_emb: the token embeddings are not the reference's: another checkpoint, or rows in another order");
@@ -153,34 +154,52 @@ static bool explain_embed(Case *c) {
 
 /* ---- Norms ------------------------------------------------------------------------------------- */
 
-/* The norm's input: what the reference's residual stream was there. NULL: the reference lacks a part of it. */
-static const float *norm_input(Case *c) {
-    const float *before = c->step == STEP_FINAL_NORM ? explain_of(c->ref, c->m->config.n_layers - 1, STEP_OUT)
-                          : c->layer == 0            ? explain_of(c->ref, 0, STEP_EMBED)
-                                                     : explain_of(c->ref, c->layer - 1, STEP_OUT);
-    if (c->step != STEP_FFN_NORM || !before) return before;
-    const float *attended = explain_of(c->ref, c->layer, STEP_ATTN_OUT);
-    size_t n = explain_size(c, STEP_OUT);
-    float *x = attended ? malloc(n * sizeof *x) : NULL;
-    for (size_t i = 0; x && i < n; i++) x[i] = before[i] + attended[i];
-    c->no_memory |= attended && !x;
-    return x;
-}
-
 /* Weight and bias of the norm `step` of a layer. */
 static NormFormula norm_of(const Case *c, int layer, Step step) {
     const Config *k = &c->m->config;
     const Weights *w = &c->m->weights;
     const Layer *l = &w->layers[layer < 0 ? 0 : layer];
     bool final = step == STEP_FINAL_NORM, attn = step == STEP_ATTN_NORM;
-    return (NormFormula){.centre = k->norm == NORM_LAYERNORM,
+    if (step == STEP_FFN_NORM && k->parallel && !l->ffn_norm) attn = true; /* both blocks read the same norm */
+    return (NormFormula){.none = k->norm == NORM_NONE || (k->no_pre_norm && !final),
+                         .centre = k->norm == NORM_LAYERNORM,
                          .eps = (double)k->norm_eps,
+                         .plus = (double)k->norm_offset,
                          .weight = final  ? w->final_norm
                                    : attn ? l->attn_norm
                                           : l->ffn_norm,
                          .bias = final  ? w->final_norm_bias
                                  : attn ? l->attn_norm_bias
                                         : l->ffn_norm_bias};
+}
+
+/* x += times * what a block adds: its output, normed and scaled where the model does so. y: memory of the same size. */
+static void add_block(const Case *c, float *x, const float *block, const float *post_norm, float times, float *y) {
+    const Config *k = &c->m->config;
+    NormFormula f = norm_of(c, 0, STEP_FINAL_NORM);
+    f.none = !post_norm;
+    f.weight = post_norm;
+    f.bias = NULL;
+    formula_norm(y, block, c->ref->n, k->dim, &f);
+    float scale = times * (k->residual_scale > 0 ? k->residual_scale : 1);
+    for (size_t i = 0; i < explain_size(c, STEP_OUT); i++) x[i] += scale * y[i];
+}
+
+/* The norm's input, malloc'ed: what the reference's residual stream was there. NULL: the reference lacks a part of it.
+ */
+static float *norm_input(Case *c) {
+    const float *before = c->step == STEP_FINAL_NORM ? explain_of(c->ref, c->m->config.n_layers - 1, STEP_OUT)
+                          : c->layer == 0            ? explain_of(c->ref, 0, STEP_EMBED)
+                                                     : explain_of(c->ref, c->layer - 1, STEP_OUT);
+    bool after_attention = c->step == STEP_FFN_NORM && !c->m->config.parallel;
+    const float *attended = after_attention ? explain_of(c->ref, c->layer, STEP_ATTN_OUT) : NULL;
+    if (!before || (after_attention && !attended)) return NULL;
+    size_t n = explain_size(c, STEP_OUT);
+    float *x = malloc(n * sizeof *x);
+    c->no_memory |= !x;
+    if (x) memcpy(x, before, n * sizeof *x);
+    if (x && attended) add_block(c, x, attended, c->m->weights.layers[c->layer].attn_post_norm, 1, c->scratch);
+    return x;
 }
 
 static bool norm_by(Case *c, const float *x, const NormFormula *f) {
@@ -228,6 +247,7 @@ static bool explain_norm_of(Case *c, const float *x) {
     formula_norm(c->scratch, x, c->ref->n, k->dim, &f);
     explain_judge(c, c->scratch);
     const char *side = explain_side(c);
+    if (plain.none) return c->here ? explain_arithmetic(c, "norm") : explain_say(c, "norm: the reference has one here");
     f.centre = !f.centre;
     if (norm_by(c, x, &f)) {
         const char *kind = f.centre ? "LayerNorm" : "RMSNorm", *other = f.centre ? "RMSNorm" : "LayerNorm";
@@ -242,6 +262,7 @@ static bool explain_norm_of(Case *c, const float *x) {
         {{.no_root = true}, "norm: %s the root is left out: x is divided by the mean of the squares"},
         {{.no_scale = true}, "norm: %s x is not divided by the root of the mean of the squares"},
         {{.plus = 1}, "norm weight: %s x is multiplied by 1 + weight (as Gemma does), not by the weight"},
+        {{.plus = 0}, "norm weight: %s x is multiplied by the weight, not by 1 + weight"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         f = plain;
@@ -268,7 +289,7 @@ static bool explain_norm_of(Case *c, const float *x) {
         if (norm_by(c, x, &f)) return explain_say(c, "norm weight: %s %s has the weight of %s", side, c->name, name);
     }
     bool ones = true;
-    for (int i = 0; i < k->dim; i++) ones &= fabs((double)plain.weight[i] - 1) < 1e-6;
+    for (int i = 0; i < k->dim && plain.weight; i++) ones &= fabs((double)plain.weight[i] + plain.plus - 1) < 1e-6;
     bool same = norm_of_another_weight(c, x, plain);
     if (same && ones && !c->here)
         return explain_say(c,
@@ -285,18 +306,18 @@ static bool explain_norm_of(Case *c, const float *x) {
 }
 
 static bool explain_norm(Case *c) {
-    const float *x = norm_input(c);
+    float *x = norm_input(c);
     bool said = x ? explain_norm_of(c, x) : explain_say(c, "norm: the reference lacks the input of %s", c->name);
-    if (c->step == STEP_FFN_NORM) free((void *)(uintptr_t)x);
+    free(x);
     return said;
 }
 
 /* ---- FFN --------------------------------------------------------------------------------------- */
 
 /* h[n] = act(gate) * up, or act(up) alone. */
-static void activate(float *h, const float *gate, const float *up, size_t n, Activation *act) {
+static void activate(float *h, const float *gate, const float *up, size_t n, Activation *act, const FfnWeights *w) {
     for (size_t i = 0; i < n; i++)
-        h[i] = (float)(gate ? act((double)gate[i]) * (up ? (double)up[i] : 1) : act((double)up[i]));
+        h[i] = (float)(gate ? act((double)gate[i], w) * (up ? (double)up[i] : 1) : act((double)up[i], w));
 }
 
 static bool explain_ffn_of(Case *c, float *gate, float *up, float *h) {
@@ -304,11 +325,11 @@ static bool explain_ffn_of(Case *c, float *gate, float *up, float *h) {
     const FfnWeights *w = &c->m->weights.layers[c->layer].ffn;
     const float *in = explain_of(c->ref, c->layer, STEP_FFN_NORM);
     size_t hidden = (size_t)c->ref->n * (size_t)k->hidden_dim;
-    bool gated = k->ffn == FFN_SWIGLU;
+    bool gated = ffn_is_gated(k->ffn);
     if (gated) explain_multiply(c, gate, &w->w_gate, w->b_gate, in);
     explain_multiply(c, up, &w->w_up, w->b_up, in);
-    Activation *usual = gated ? formula_silu : formula_gelu_tanh;
-    activate(h, gated ? gate : NULL, up, hidden, usual);
+    Activation *usual = formula_activation(k->ffn);
+    activate(h, gated ? gate : NULL, up, hidden, usual, w);
     explain_multiply(c, c->scratch, &w->w_down, w->b_down, h);
     explain_judge(c, c->scratch);
     const struct {
@@ -316,21 +337,22 @@ static bool explain_ffn_of(Case *c, float *gate, float *up, float *h) {
         Activation *act;
         const char *what;
     } mistakes[] = {
-        {true, true, false, false, formula_silu, "FFN: %s w_gate and w_up are exchanged"},
+        {true, true, false, false, NULL, "FFN: %s w_gate and w_up are exchanged"},
         {false, false, false, false, formula_gelu_tanh, "activation: %s it is GELU, not this model's"},
         {false, false, false, false, formula_gelu, "activation: %s it is GELU by erf, not this model's"},
         {false, false, false, false, formula_silu, "activation: %s it is SiLU, not this model's"},
         {false, false, false, false, formula_relu, "activation: %s it is ReLU, not this model's"},
+        {false, false, false, false, formula_relu2, "activation: %s it is the square of ReLU, not this model's"},
         {false, false, false, false, formula_sigmoid, "activation: %s it is the sigmoid alone, not this model's"},
         {false, false, false, false, formula_identity, "activation: %s there is none"},
-        {true, false, true, false, formula_silu, "FFN: %s the gate is not multiplied with w_up's output"},
+        {true, false, true, false, NULL, "FFN: %s the gate is not multiplied with w_up's output"},
         {false, false, false, true, NULL, "FFN: %s b_down is not added"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         if ((mistakes[i].gated_only && !gated) || (mistakes[i].no_bias && !w->b_down)) continue;
         const float *first = mistakes[i].exchanged ? up : gate, *second = mistakes[i].exchanged ? gate : up;
         activate(h, gated ? first : NULL, mistakes[i].no_up ? NULL : second, hidden,
-                 mistakes[i].act ? mistakes[i].act : usual);
+                 mistakes[i].act ? mistakes[i].act : usual, w);
         explain_multiply(c, c->scratch, &w->w_down, mistakes[i].no_bias ? NULL : w->b_down, h);
         if (explain_by(c, c->scratch)) return explain_say(c, mistakes[i].what, explain_side(c));
     }
@@ -354,11 +376,9 @@ static bool explain_ffn(Case *c) {
 
 /* ---- Residual stream and logits ------------------------------------------------------------------ */
 
-static bool explain_residual(Case *c) {
-    const float *before = c->layer ? explain_of(c->ref, c->layer - 1, STEP_OUT) : explain_of(c->ref, 0, STEP_EMBED);
-    const float *attn = explain_of(c->ref, c->layer, STEP_ATTN_OUT), *ffn = explain_of(c->ref, c->layer, STEP_FFN_OUT);
+static bool explain_residual_of(Case *c, const float *before, const float *attn, const float *ffn, float *y) {
+    const Layer *l = &c->m->weights.layers[c->layer];
     size_t n = explain_size(c, STEP_OUT);
-    if (!before || !attn || !ffn) return explain_say(c, "residual: the reference lacks a part of the sum");
     static const struct {
         float before, attn, ffn;
         const char *what;
@@ -372,13 +392,36 @@ static bool explain_residual(Case *c) {
         {1, 2, 1, "residual: %s attention's output is added twice"},
     };
     for (size_t s = 0; s < sizeof sums / sizeof *sums; s++) {
-        for (size_t i = 0; i < n; i++)
-            c->scratch[i] = sums[s].before * before[i] + sums[s].attn * attn[i] + sums[s].ffn * ffn[i];
+        for (size_t i = 0; i < n; i++) c->scratch[i] = sums[s].before * before[i];
+        add_block(c, c->scratch, attn, l->attn_post_norm, sums[s].attn, y);
+        add_block(c, c->scratch, ffn, l->ffn_post_norm, sums[s].ffn, y);
         if (s == 0) explain_judge(c, c->scratch);
         else if (explain_by(c, c->scratch)) return explain_say(c, sums[s].what, explain_side(c));
     }
     if (c->here) return explain_arithmetic(c, "residual");
     return explain_say(c, "residual: in the reference it is not the sum of its parts: another residual rule");
+}
+
+static bool explain_residual(Case *c) {
+    const float *before = c->layer ? explain_of(c->ref, c->layer - 1, STEP_OUT) : explain_of(c->ref, 0, STEP_EMBED);
+    const float *attn = explain_of(c->ref, c->layer, STEP_ATTN_OUT), *ffn = explain_of(c->ref, c->layer, STEP_FFN_OUT);
+    if (!before || !attn || !ffn) return explain_say(c, "residual: the reference lacks a part of the sum");
+    float *y = malloc(explain_size(c, STEP_OUT) * sizeof *y);
+    bool said = y && explain_residual_of(c, before, attn, ffn, y);
+    c->no_memory |= !y;
+    free(y);
+    return said;
+}
+
+/* The head's product x [n, vocab_size], scaled and capped where the model does so. */
+static void head(Case *c, const Mat *w, const float *in) {
+    const Config *k = &c->m->config;
+    double scale = k->logit_scale > 0 ? (double)k->logit_scale : 1, cap = (double)k->logit_softcap;
+    explain_multiply(c, c->scratch, w, c->m->weights.lm_head_bias, in);
+    for (size_t i = 0; i < explain_size(c, STEP_LOGITS); i++) {
+        double x = scale * (double)c->scratch[i];
+        c->scratch[i] = (float)(cap > 0 ? cap * tanh(x / cap) : x);
+    }
 }
 
 static bool explain_logits(Case *c) {
@@ -387,10 +430,10 @@ static bool explain_logits(Case *c) {
     if (!in)
         return explain_say(
             c, "logits: the reference holds nothing but logits; write it without --logits-only to find the cause");
-    explain_multiply(c, c->scratch, &w->lm_head, NULL, in);
+    head(c, &w->lm_head, in);
     explain_judge(c, c->scratch);
     if (!c->m->config.tied) {
-        explain_multiply(c, c->scratch, &w->tok_emb, NULL, in);
+        head(c, &w->tok_emb, in);
         if (explain_by(c, c->scratch))
             return explain_say(c, "lm_head: %s the head is the token embedding (tied), this model has its own weights",
                                explain_side(c));

@@ -78,6 +78,10 @@ int explain_decoded_at(const Case *c);
     "position off by one in decode: from token %d on, which go through the model one at a time, token t %s position "  \
     "t%+d"
 
+/* explain_rope - the RoPE of this layer. explain_clamp - cuts x to the model's clamp, where it has one. */
+const RopeConfig *explain_rope(const Case *c);
+void explain_clamp(const Case *c, float *x, size_t n);
+
 void explain_projection(Case *c);
 void explain_rotation(Case *c);
 void explain_attention(Case *c);

@@ -77,7 +77,7 @@ static bool constant_difference(const Case *c, const float *ours, const float *r
 static void rotate_v(Case *c, float *v) {
     const Config *k = &c->m->config;
     Rotation r;
-    formula_rotation(&r, &k->rope, c->ref->n);
+    formula_rotation(&r, explain_rope(c), c->ref->n);
     for (int t = 0; t < c->ref->n; t++) c->position[t] = t;
     int cols = trace_cols(k, STEP_V);
     if (c->stored_in_pairs) explain_reorder(v, c->ref->n, cols, k->n_kv_heads, k->rope.rotary_dim, true, c->line);
@@ -170,11 +170,12 @@ typedef struct {
 
 /* Up to and including wo. */
 static void attempt(Case *c, const AttentionFormula *f, const Mat *wo, const float *bias, float *heads) {
-    c->no_memory |= formula_attention(heads, &c->m->config, c->ref->n, f) != 0;
+    const AttentionWeights *w = &c->m->weights.layers[c->layer].attn;
+    c->no_memory |= formula_attention(heads, &c->m->config, w, c->ref->n, f) != 0;
     explain_multiply(c, c->scratch, wo, bias, heads);
 }
 
-static bool explain_attention_of(Case *c, float *heads, float *rotated_v) {
+static bool explain_attention_of(Case *c, float *heads, float *v, float *rotated_v) {
     const Config *k = &c->m->config;
     const AttentionWeights *w = &c->m->weights.layers[c->layer].attn;
     bool rope = k->pos == POS_ROPE;
@@ -182,11 +183,14 @@ static bool explain_attention_of(Case *c, float *heads, float *rotated_v) {
     AttentionFormula f = {.q = rope ? explain_of(c->ref, c->layer, STEP_Q_ROT) : plain_q,
                           .k = rope ? explain_of(c->ref, c->layer, STEP_K_ROT) : plain_k,
                           .v = explain_of(c->ref, c->layer, STEP_V),
-                          .factor = 1 / sqrt(k->head_dim)};
+                          .factor = k->attn.scale > 0 ? (double)k->attn.scale : 1 / sqrt(k->head_dim)};
     if (!f.q || !f.k || !f.v) return explain_say(c, "attention: the reference lacks q, k or v of this layer");
+    memcpy(v, f.v, explain_size(c, STEP_V) * sizeof *v);
+    explain_clamp(c, v, explain_size(c, STEP_V));
+    f.v = v;
     attempt(c, &f, &w->wo, w->bo, heads);
     explain_judge(c, c->scratch);
-    memcpy(rotated_v, f.v, explain_size(c, STEP_V) * sizeof *rotated_v);
+    memcpy(rotated_v, v, explain_size(c, STEP_V) * sizeof *rotated_v);
     if (rope) rotate_v(c, rotated_v);
     enum { V, K, Q, GROUPS, NO_MASK, AHEAD, BEHIND, NO_SUM, NO_ROOT, DIM, TWICE, KINDS };
     Attempt attempts[KINDS] = {
@@ -212,7 +216,7 @@ static bool explain_attention_of(Case *c, float *heads, float *rotated_v) {
     attempts[NO_SUM].f.no_softmax = true;
     attempts[NO_ROOT].f.factor = 1;
     attempts[DIM].f.factor = 1 / sqrt((double)k->dim / k->n_heads);
-    attempts[TWICE].f.factor = f.factor * f.factor;
+    attempts[TWICE].f.factor = 1.0 / k->head_dim;
     for (int i = 0; i < KINDS; i++) {
         attempt(c, &attempts[i].f, &w->wo, w->bo, heads);
         if (explain_by(c, c->scratch)) return explain_say(c, "%s: %s", explain_side(c), attempts[i].what);
@@ -231,8 +235,9 @@ static bool explain_attention_of(Case *c, float *heads, float *rotated_v) {
 }
 
 void explain_attention(Case *c) {
-    float *heads = malloc(explain_size(c, STEP_Q) * sizeof *heads), *v = malloc(explain_size(c, STEP_V) * sizeof *v);
-    if (heads && v) explain_attention_of(c, heads, v);
+    float *heads = malloc(explain_size(c, STEP_Q) * sizeof *heads);
+    float *v = malloc(2 * explain_size(c, STEP_V) * sizeof *v);
+    if (heads && v) explain_attention_of(c, heads, v, v + explain_size(c, STEP_V));
     else c->no_memory = true;
     free(heads);
     free(v);

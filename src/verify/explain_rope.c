@@ -1,8 +1,60 @@
 /* explain, third part: RoPE. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "verify/explain.h"
+
+const RopeConfig *explain_rope(const Case *c) {
+    const Config *k = &c->m->config;
+    return c->m->weights.layers[c->layer < 0 ? 0 : c->layer].attn.rope == ROPE_LOCAL ? &k->rope_local : &k->rope;
+}
+
+void explain_clamp(const Case *c, float *x, size_t n) {
+    float clamp = c->m->config.attn.clamp;
+    for (size_t i = 0; i < n && clamp > 0; i++) x[i] = x[i] > clamp ? clamp : x[i] < -clamp ? -clamp : x[i];
+}
+
+static bool normed_after(const Case *c) { return c->m->config.attn.qk_norm == QK_NORM_AFTER_ROPE; }
+
+/* The model's norm of q or k, in place. Its weights are in the order that the file has. */
+static void norm_heads(Case *c, float *x) {
+    const Config *k = &c->m->config;
+    const AttentionWeights *w = &c->m->weights.layers[c->layer].attn;
+    const float *weight = c->step == STEP_Q_ROT ? w->q_norm : w->k_norm;
+    int d = k->head_dim, cols = trace_cols(k, c->step), heads = cols / d, rotary = k->rope.rotary_dim;
+    NormFormula f = {.centre = k->norm == NORM_LAYERNORM,
+                     .eps = (double)k->norm_eps,
+                     .plus = (double)k->norm_offset,
+                     .weight = weight};
+    if (!weight) return;
+    if (c->stored_in_pairs) explain_reorder(x, c->ref->n, cols, heads, rotary, false, c->line);
+    for (int row = 0; row < c->ref->n * heads; row++) {
+        float *at = x + (size_t)row * (size_t)d;
+        if (k->attn.qk_norm == QK_NORM_EACH_HEAD) f.weight = weight + (row % heads) * d;
+        if (k->attn.qk_norm != QK_NORM_WHOLE) formula_norm(at, at, 1, d, &f);
+        else if (row % heads == 0) formula_norm(at, at, 1, cols, &f);
+    }
+    if (c->stored_in_pairs) explain_reorder(x, c->ref->n, cols, heads, rotary, true, c->line);
+}
+
+/* q or k as RoPE gets it: clamped and normed where the model does so. The caller frees it; NULL: no memory. */
+static float *rotation_input(Case *c, const float *x) {
+    size_t n = explain_size(c, c->step);
+    float *y = malloc(n * sizeof *y);
+    c->no_memory |= !y;
+    if (!y) return NULL;
+    memcpy(y, x, n * sizeof *y);
+    explain_clamp(c, y, n);
+    if (!normed_after(c)) norm_heads(c, y);
+    return y;
+}
+
+/* Does what was rotated in scratch, normed where the model does so after RoPE, reproduce the target? */
+static bool finish(Case *c) {
+    if (normed_after(c)) norm_heads(c, c->scratch);
+    return explain_by(c, c->scratch);
+}
 
 /* x rotated by r, token t to position[t] + offset (all of them from token `from` on). */
 static void rotate(Case *c, const float *x, const Rotation *r, int from, int offset) {
@@ -15,7 +67,7 @@ static void rotate(Case *c, const float *x, const Rotation *r, int from, int off
 
 static bool rotation_fits(Case *c, const float *x, const Rotation *r, int from, int offset) {
     rotate(c, x, r, from, offset);
-    return explain_by(c, c->scratch);
+    return finish(c);
 }
 
 /* Measures the rotation between x and y: the angle of each pair between position 0 and 1 gives a first value of its
@@ -46,7 +98,7 @@ static void measure(const Case *c, const float *x, const float *y, Rotation *r) 
 
 /* Ways of computing the frequencies wrong. */
 static bool wrong_frequencies(Case *c, const float *x, const Rotation *right) {
-    const RopeConfig *rope = &c->m->config.rope;
+    const RopeConfig *rope = explain_rope(c);
     Rotation r = *right;
     for (int i = 0; i < r.pairs; i++) r.freq[i] = -right->freq[i];
     if (rotation_fits(c, x, &r, 0, 0))
@@ -79,19 +131,19 @@ static bool wrong_pairing(Case *c, const float *x, const Rotation *r) {
     explain_reorder(c->scratch, n, cols, heads, rotary, !c->stored_in_pairs, c->line);
     formula_rotate(c->scratch, n, heads, k->head_dim, r, c->position);
     explain_reorder(c->scratch, n, cols, heads, rotary, c->stored_in_pairs, c->line);
-    return explain_by(c, c->scratch);
+    return finish(c);
 }
 
-static bool explain_ours(Case *c, const Rotation *right, const char *what) {
-    const RopeConfig *rope = &c->m->config.rope;
-    const float *x = explain_of(c->ours, c->layer, c->step == STEP_Q_ROT ? STEP_Q : STEP_K);
+static bool explain_ours(Case *c, const float *x, const Rotation *right, const char *what) {
+    const RopeConfig *rope = explain_rope(c);
     int n = c->ref->n, decoded = explain_decoded_at(c);
     Rotation r = *right;
     if (wrong_pairing(c, x, right))
         return explain_say(
             c, "pairing wrong: q and k differ only after RoPE, only at positions >= 1; the other pairing (%s) matches",
             c->stored_in_pairs ? "pairs" : "half");
-    if (explain_distance(x, c->target, explain_size(c, c->step)) == 0) {
+    memcpy(c->scratch, x, explain_size(c, c->step) * sizeof *x);
+    if (finish(c)) {
         if (c->step == STEP_K_ROT)
             return explain_say(c, "keys unrotated: q is rotated and k is not: it went into the cache before RoPE");
         return c->layer ? explain_say(c,
@@ -110,7 +162,7 @@ static bool explain_ours(Case *c, const Rotation *right, const char *what) {
     for (int t = 0; t < n; t++) c->position[t] = t < c->ours->n_prefill ? 0 : t;
     formula_rotate(c->scratch, n, trace_cols(&c->m->config, c->step) / c->m->config.head_dim, c->m->config.head_dim,
                    right, c->position);
-    if (explain_by(c, c->scratch))
+    if (finish(c))
         return explain_say(c, "position: here every row of a batch is rotated to the position of its first row");
     if (wrong_frequencies(c, x, right)) return true;
     r.scale = 1;
@@ -137,7 +189,7 @@ static bool explain_ours(Case *c, const Rotation *right, const char *what) {
 }
 
 static bool explain_theirs(Case *c, const float *x, const Rotation *ours, const char *what) {
-    const RopeConfig *rope = &c->m->config.rope;
+    const RopeConfig *rope = explain_rope(c);
     int n = c->ref->n, pairs = ours->pairs;
     Rotation found, r = *ours, unscaled;
     for (int offset = -8; offset <= 8; offset++)
@@ -195,15 +247,24 @@ static bool explain_theirs(Case *c, const float *x, const Rotation *ours, const 
 
 void explain_rotation(Case *c) {
     const char *what = c->step == STEP_Q_ROT ? "q" : "k";
-    const float *x = explain_of(c->ref, c->layer, c->step == STEP_Q_ROT ? STEP_Q : STEP_K);
+    Step before = c->step == STEP_Q_ROT ? STEP_Q : STEP_K;
+    const float *theirs = explain_of(c->ref, c->layer, before), *ours = explain_of(c->ours, c->layer, before);
     Rotation right;
-    if (!x || c->ref->n < 2) {
+    if (!theirs || !ours || c->ref->n < 2) {
         explain_say(c, "RoPE: the reference lacks %s before it, or has one position only", what);
         return;
     }
-    formula_rotation(&right, &c->m->config.rope, c->ref->n);
-    rotate(c, x, &right, 0, 0);
-    explain_judge(c, c->scratch);
-    if (c->here) explain_ours(c, &right, what);
-    else explain_theirs(c, x, &right, what);
+    formula_rotation(&right, explain_rope(c), c->ref->n);
+    if (c->m->weights.layers[c->layer].attn.rope == ROPE_NONE)
+        for (int i = 0; i < right.pairs; i++) right.freq[i] = 0, right.scale = 1;
+    float *x = rotation_input(c, theirs), *y = rotation_input(c, ours);
+    if (x && y) {
+        rotate(c, x, &right, 0, 0);
+        if (normed_after(c)) norm_heads(c, c->scratch);
+        explain_judge(c, c->scratch);
+        if (c->here) explain_ours(c, y, &right, what);
+        else explain_theirs(c, x, &right, what);
+    }
+    free(x);
+    free(y);
 }

@@ -23,6 +23,8 @@ int formula_multiply(float *y, const Mat *w, const float *bias, const float *x, 
 void formula_norm(float *y, const float *x, int n, int dim, const NormFormula *f) {
     for (int t = 0; t < n; t++, x += dim, y += dim) {
         double centre = 0, squares = 0;
+        if (f->none) memmove(y, x, (size_t)dim * sizeof *y);
+        if (f->none) continue;
         for (int i = 0; f->centre && i < dim; i++) centre += (double)x[i] / dim;
         for (int i = 0; i < dim; i++) squares += ((double)x[i] - centre) * ((double)x[i] - centre);
         double under = squares / (f->sum ? 1 : dim) + f->eps, divisor = f->no_root ? under : sqrt(under);
@@ -100,7 +102,7 @@ void formula_rotate(float *x, int n, int heads, int head_dim, const Rotation *r,
 
 /* ---- Attention ----------------------------------------------------------------------------------- */
 
-int formula_attention(float *out, const Config *c, int n, const AttentionFormula *f) {
+int formula_attention(float *out, const Config *c, const AttentionWeights *w, int n, const AttentionFormula *f) {
     size_t d = (size_t)c->head_dim, q_dim = (size_t)c->n_heads * d, kv_dim = (size_t)c->n_kv_heads * d;
     double *p = calloc((size_t)n, sizeof *p);
     if (!p) return -1;
@@ -110,17 +112,25 @@ int formula_attention(float *out, const Config *c, int n, const AttentionFormula
             const float *q = f->q + (size_t)t * q_dim + (size_t)h * d, *k = f->k + g * d, *v = f->v + g * d;
             int seen = n - t > f->ahead + 1 ? t + f->ahead + 1 : n;
             if (seen < 1) seen = 1; /* the first token has nothing but itself to see */
-            double max = -INFINITY, sum = 0;
-            for (int s = 0; s < seen; s++) {
+            int first = w->window && t >= w->window ? t - w->window + 1 : 0;
+            double cap = (double)c->attn.softcap, sink = w->sinks ? (double)w->sinks[h] : -INFINITY, max = sink,
+                   sum = 0;
+            double factor = f->factor;
+            if (c->attn.temperature > 0)
+                factor *= 1 + (double)c->attn.temperature * log(1 + floor((double)t / c->attn.temperature_ctx));
+            for (int s = first; s < seen; s++) {
                 p[s] = 0;
                 for (size_t i = 0; i < d; i++) p[s] += (double)q[i] * (double)k[(size_t)s * kv_dim + i];
-                max = fmax(max, p[s] *= f->factor);
+                p[s] *= factor;
+                if (cap > 0) p[s] = cap * tanh(p[s] / cap);
+                max = fmax(max, p[s]);
             }
-            for (int s = 0; s < seen; s++) sum += p[s] = exp(p[s] - max);
+            for (int s = first; s < seen; s++) sum += p[s] = exp(p[s] - max);
+            if (w->sinks) sum += exp(sink - max);
             if (f->no_softmax) sum = exp(-max); /* leaves exp(score) */
             for (size_t i = 0; i < d; i++) {
                 double mixed = 0;
-                for (int s = 0; s < seen; s++) mixed += p[s] * (double)v[(size_t)s * kv_dim + i];
+                for (int s = first; s < seen; s++) mixed += p[s] * (double)v[(size_t)s * kv_dim + i];
                 out[(size_t)t * q_dim + (size_t)h * d + i] = (float)(mixed / sum);
             }
         }
@@ -130,9 +140,30 @@ int formula_attention(float *out, const Config *c, int n, const AttentionFormula
 
 /* ---- Activations --------------------------------------------------------------------------------- */
 
-double formula_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-double formula_silu(double x) { return x / (1 + exp(-x)); }
-double formula_gelu(double x) { return 0.5 * x * (1 + erf(x * M_SQRT1_2)); }
-double formula_gelu_tanh(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
-double formula_relu(double x) { return x > 0 ? x : 0; }
-double formula_identity(double x) { return x; }
+double formula_sigmoid(double x, const FfnWeights *w) { return (void)w, 1 / (1 + exp(-x)); }
+double formula_silu(double x, const FfnWeights *w) { return (void)w, x / (1 + exp(-x)); }
+double formula_gelu(double x, const FfnWeights *w) { return (void)w, 0.5 * x * (1 + erf(x * M_SQRT1_2)); }
+double formula_gelu_tanh(double x, const FfnWeights *w) {
+    return (void)w, 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double formula_relu(double x, const FfnWeights *w) { return (void)w, x > 0 ? x : 0; }
+double formula_relu2(double x, const FfnWeights *w) { return (void)w, x > 0 ? x * x : 0; }
+double formula_identity(double x, const FfnWeights *w) { return (void)w, x; }
+double formula_xielu(double x, const FfnWeights *w) {
+    double beta = (double)w->xielu.beta, p = log1p(exp((double)w->xielu.alpha_p));
+    double q = beta + log1p(exp((double)w->xielu.alpha_n)), eps = (double)w->xielu.eps;
+    return beta * x + (x > 0 ? p * x * x : q * (expm1(x < eps ? x : eps) - x));
+}
+
+Activation *formula_activation(FfnKind kind) {
+    switch (kind) {
+    case FFN_SWIGLU: return formula_silu;
+    case FFN_GELU:
+    case FFN_GEGLU: return formula_gelu_tanh;
+    case FFN_GELU_ERF:
+    case FFN_GEGLU_ERF: return formula_gelu;
+    case FFN_RELU2: return formula_relu2;
+    case FFN_XIELU: return formula_xielu;
+    }
+    return formula_identity;
+}

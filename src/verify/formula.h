@@ -10,12 +10,13 @@ int formula_multiply(float *y, const Mat *w, const float *bias, const float *x, 
 
 /* NormFormula - y = (x - centre) / sqrt(mean((x - centre)^2) + eps) * (weight + plus) + bias */
 typedef struct {
+    bool none;           /* y = x */
     bool centre;         /* subtract the mean: LayerNorm */
     bool sum;            /* mistake: the sum of the squares, not their mean */
     bool no_root;        /* mistake: divide by the mean square, not by its root */
     bool no_scale;       /* mistake: do not divide at all */
     double eps;          /* inside of the root */
-    double plus;         /* 1: the weights are kept as weight - 1 */
+    double plus;         /* 1 where the file has weight - 1 (Gemma) */
     const float *weight; /* [dim]; NULL: ones */
     const float *bias;   /* [dim]; NULL: none */
 } NormFormula;
@@ -34,7 +35,8 @@ void formula_rotation(Rotation *r, const RopeConfig *c, int seq_len);
 /* formula_rotate - rotates x [n, heads, head_dim] in place, pairs (i, i + pairs): token t to position[t]. */
 void formula_rotate(float *x, int n, int heads, int head_dim, const Rotation *r, const int *position);
 
-/* AttentionFormula - softmax(q k^T * factor) v for every query head, right or wrong. */
+/* AttentionFormula - softmax(q k^T * factor) v for every query head, right or wrong. What else a family does to the
+ * scores (soft cap, window, sinks, temperature by position) is taken from Config and weights. */
 typedef struct {
     bool interleaved; /* mistake: query head h reads KV head h % n_kv_heads */
     int ahead;        /* mistake: tokens that are seen beyond the own one; INT_MAX / 2: no mask. -1: not even itself */
@@ -44,12 +46,18 @@ typedef struct {
     const float *k, *v; /* [n, n_kv_heads, head_dim] */
 } AttentionFormula;
 /* formula_attention - out[n, n_heads, head_dim]. -1: no memory. */
-int formula_attention(float *out, const Config *c, int n, const AttentionFormula *f);
+int formula_attention(float *out, const Config *c, const AttentionWeights *w, int n, const AttentionFormula *f);
 
-typedef double Activation(double);
-double formula_silu(double x);
-double formula_gelu_tanh(double x); /* GPT-2's approximation */
-double formula_gelu(double x);      /* x times the normal distribution function */
-double formula_relu(double x);
-double formula_sigmoid(double x);
-double formula_identity(double x);
+/* Activation - of one value; w has xIELU's parameters. */
+typedef double Activation(double x, const FfnWeights *w);
+double formula_silu(double x, const FfnWeights *w);
+double formula_gelu_tanh(double x, const FfnWeights *w); /* GPT-2's approximation */
+double formula_gelu(double x, const FfnWeights *w);      /* x times the normal distribution function */
+double formula_relu(double x, const FfnWeights *w);
+double formula_relu2(double x, const FfnWeights *w);
+double formula_xielu(double x, const FfnWeights *w);
+double formula_sigmoid(double x, const FfnWeights *w);
+double formula_identity(double x, const FfnWeights *w);
+
+/* formula_activation - the one of a model. */
+Activation *formula_activation(FfnKind kind);
