@@ -169,107 +169,29 @@ static int join_word(void *arg, const char *s, size_t n, Error *e) {
 /* The table has every name that llama.cpp knows; each row's expressions compile and lose no byte of a text. */
 static void every_pre_tokenizer(void **state) {
     (void)state;
-    static const char *const names[] = {"default",
-                                        "gpt-2",
-                                        "gpt2",
-                                        "phi-2",
-                                        "jina-es",
-                                        "jina-de",
-                                        "jina-v1-en",
-                                        "jina-v2-es",
-                                        "jina-v2-de",
-                                        "jina-v2-code",
-                                        "roberta-bpe",
-                                        "gigachat",
-                                        "a.x-4.0",
-                                        "mellum",
-                                        "modern-bert",
-                                        "mpt",
-                                        "olmo",
-                                        "jais",
-                                        "exaone4",
-                                        "trillion",
-                                        "granite-docling",
-                                        "starcoder",
-                                        "refact",
-                                        "command-r",
-                                        "smollm",
-                                        "codeshell",
-                                        "exaone",
-                                        "minerva-7b",
-                                        "mellum2",
-                                        "llama3",
-                                        "llama-v3",
-                                        "llama-bpe",
-                                        "falcon3",
-                                        "falcon-h1",
-                                        "pixtral",
-                                        "midm-2.0",
-                                        "lfm2",
-                                        "jina-v5-nano",
-                                        "dbrx",
-                                        "smaug-bpe",
-                                        "chatglm-bpe",
-                                        "glm4",
-                                        "glm5",
-                                        "jais-2",
-                                        "minicpm5",
-                                        "qwen2",
-                                        "deepseek-r1-qwen",
-                                        "kormo",
-                                        "f2llmv2",
-                                        "stablelm2",
-                                        "megrez",
-                                        "hunyuan",
-                                        "solar-open",
-                                        "grok-2",
-                                        "qwen35",
-                                        "ufakzeka",
-                                        "laguna",
-                                        "deepseek-llm",
-                                        "deepseek-coder",
-                                        "deepseek-v3",
-                                        "hunyuan-dense",
-                                        "joyai-llm",
-                                        "hy_v4",
-                                        "spark2_5",
-                                        "youtu",
-                                        "falcon",
-                                        "bloom",
-                                        "poro-chat",
-                                        "gpt3-finnish",
-                                        "viking",
-                                        "tekken",
-                                        "chameleon",
-                                        "gpt-4o",
-                                        "llama4",
-                                        "kanana2",
-                                        "talkie",
-                                        "minimax-m2",
-                                        "granite-embed-multi-97m",
-                                        "tiny_aya",
-                                        "cohere2moe",
-                                        "kimi-k2",
-                                        "superbpe",
-                                        "bailingmoe",
-                                        "bailingmoe2",
-                                        "llada-moe",
-                                        "seed-coder",
-                                        "afmoe",
-                                        "exaone-moe",
-                                        "gemma4",
-                                        "granite-embed-multi-311m",
-                                        "sarvam-moe"};
+    static const char names[] =
+        "default gpt-2 gpt2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code "
+        "roberta-bpe gigachat a.x-4.0 mellum modern-bert mpt olmo jais exaone4 trillion granite-docling "
+        "starcoder refact command-r smollm codeshell exaone minerva-7b mellum2 llama3 llama-v3 llama-bpe "
+        "falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano dbrx smaug-bpe chatglm-bpe glm4 glm5 "
+        "jais-2 minicpm5 qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 megrez hunyuan solar-open grok-2 "
+        "qwen35 ufakzeka laguna deepseek-llm deepseek-coder deepseek-v3 hunyuan-dense joyai-llm hy_v4 "
+        "spark2_5 youtu falcon bloom poro-chat gpt3-finnish viking tekken chameleon gpt-4o llama4 "
+        "kanana2 talkie minimax-m2 granite-embed-multi-97m tiny_aya cohere2moe kimi-k2 superbpe "
+        "bailingmoe bailingmoe2 llada-moe seed-coder afmoe exaone-moe gemma4 granite-embed-multi-311m "
+        "sarvam-moe";
     static const char text[] = "Hello  world's 1234567 naïve 你好，世界 カタカナ 안녕\n\n\tx_y(); ½Ⅷ e\u0301 don'T "
                                "12ab 1,000.5 <sentinel:3>  ";
-    for (size_t i = 0; i < COUNT(names); i++) {
+    for (const char *name = names; *name; name += strspn(name, " ")) {
         Error e = {0};
         char joined[sizeof text] = "";
-        const Pre *row = pre_find(names[i], strlen(names[i]));
-        if (!row) fail_msg("no row %s", names[i]);
+        size_t length = strcspn(name, " ");
+        const Pre *row = pre_find(name, length);
+        if (!row) fail_msg("no row %.*s", (int)length, name);
+        name += length;
         Pretokenizer *p = pretokenizer_new();
         for (int k = 0; k < PRE_EXPRESSIONS && row->expressions[k]; k++)
-            if (pretokenizer_add(p, row->expressions[k], strlen(row->expressions[k]), (Split){0}, names[i], &e))
+            if (pretokenizer_add(p, row->expressions[k], strlen(row->expressions[k]), (Split){0}, row->name, &e))
                 fail_msg("%s", e.text);
         RegexSpace *space = regex_space_new(strlen(text));
         assert_int_equal(pretokenize(p, space, text, strlen(text), true, join_word, joined, &e), 0);
@@ -490,6 +412,74 @@ static void gemma4(void **state) {
     tokenizer_close(t);
 }
 
+/* The models t5 and bert. */
+static void unigram_and_wordpiece(void **state) {
+    (void)state;
+    static const char *const likely[] = {"3 <pad>",
+                                         "3 </s>",
+                                         "2 <unk>",
+                                         "1 \u2581",
+                                         "1 a",
+                                         "1 b",
+                                         "1 ab",
+                                         "1 \u2581"
+                                         "ab"};
+    static const char *const words[] = {"3 [UNK]",
+                                        "3 [CLS]",
+                                        "3 [SEP]",
+                                        "1 \u2581"
+                                        "ab",
+                                        "1 c",
+                                        "1 \u2581!"};
+    Builder b;
+    Error e;
+    MODEL(&b, "t5", likely);
+    bool_key(&b, "add_space_prefix", true);
+    bool_key(&b, "remove_extra_whitespaces", true);
+    Tokenizer *t = open_built(&b, &e);
+    if (!t) fail_msg("%s", e.text);
+    assert_ids(t, " ab  b ", TOKENIZE_BOS, "7 3 5 1"); /* EOS behind the text, though no key says so */
+    assert_ids(t, "ab!</s>b", TOKENIZE_SPECIAL, "7 2 1 3 5");
+    tokenizer_close(t);
+    MODEL(&b, "t5", likely);
+    bool_key(&b, "add_eos_token", false);
+    t = open_built(&b, &e);
+    assert_ids(t, "ab  b", TOKENIZE_BOS, "6 3 3 5");
+    tokenizer_close(t);
+    MODEL(&b, "t5", likely);
+    bool_key(&b, "precompiled_charsmap", true);
+    assert_null(open_built(&b, &e));
+    assert_non_null(strstr(e.text, "precompiled_charsmap: expected an array of int8"));
+    MODEL(&b, "bert", words);
+    id_key(&b, "bos_token_id", 1);
+    id_key(&b, "seperator_token_id", 2);
+    id_key(&b, "unknown_token_id", 0);
+    t = open_built(&b, &e);
+    if (!t) fail_msg("%s", e.text);
+    assert_ids(t, "ABc!\u00c1b zz", TOKENIZE_BOS, "1 3 4 5 3 0 2");
+    tokenizer_close(t);
+}
+
+/* Ids of a long text by score and by rank, however it is cut, are those of its parts. */
+static void long_scored_text(void **state) {
+    (void)state;
+    Builder b;
+    Error e;
+    MODEL(&b, "llama", SCORED);
+    bool_key(&b, "add_space_prefix", false);
+    Tokenizer *t = open_built(&b, &e);
+    enum { N = 100000 };
+    char *text = malloc(4 * N);
+    for (int i = 0; i < N; i++) memcpy(text + 4 * i, "ab x", 4);
+    int *ids, n;
+    assert_int_equal(tokenizer_encode(t, text, 4 * N, 0, &ids, &n, &e), 0);
+    assert_int_equal(n, 2 * N);
+    for (int i = 0; i < n; i += 2) assert_true(ids[i] == 6 && ids[i + 1] == 11);
+    free(ids);
+    free(text);
+    tokenizer_close(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pre_tokenizers),
@@ -499,6 +489,8 @@ int main(void) {
         cmocka_unit_test(scored_vocabulary),
         cmocka_unit_test(end_tokens),
         cmocka_unit_test(gemma4),
+        cmocka_unit_test(unigram_and_wordpiece),
+        cmocka_unit_test(long_scored_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The vocabularies that need JSON or sentencepiece: each file is refused by name. */
 #include "tokenizer/impl.h"
+#include "tokenizer/tiktoken.h"
 
 #define EXPECTED "expected a llama2.c or GGUF file (run-lite reads no other, see make)"
 
@@ -16,6 +17,28 @@ int read_hf_directory(struct Tokenizer *t, const char *dir, Error *e) {
 int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e) {
     (void)t;
     return fail(e, "%s: tokenizer: " EXPECTED ", found a sentencepiece model", file->path);
+}
+
+bool is_tiktoken(const File *file) {
+    (void)file;
+    return false;
+}
+
+int read_tiktoken(struct Tokenizer *t, const File *file, const cJSON *added, Error *e) {
+    (void)t, (void)added;
+    return fail(e, "%s: tokenizer: " EXPECTED ", found ranks", file->path);
+}
+
+int read_gguf_unigram(struct Tokenizer *t, const Gguf *g, Error *e) {
+    (void)t;
+    return fail(e, "%s: tokenizer.ggml.model: expected llama (run-lite reads no other, see make), found t5",
+                g->file->path);
+}
+
+int read_gguf_wordpiece(struct Tokenizer *t, const Gguf *g, Error *e) {
+    (void)t;
+    return fail(e, "%s: tokenizer.ggml.model: expected llama (run-lite reads no other, see make), found bert",
+                g->file->path);
 }
 
 /* A Tokenizer never has such a model here. */

@@ -32,12 +32,10 @@ static uint32_t unit_at(const Charsmap *m, size_t i) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-int charsmap_init(Charsmap *m, const char *base64, size_t n, const char *what, Error *e) {
-    size_t size, bad;
-    *m = (Charsmap){.blob = malloc(n + 1)};
-    if (!m->blob) return fail(e, "%s: memory: expected %zu bytes, found none", what, n);
-    if (!decode_base64(base64, n, m->blob, &size) || size < 8)
-        return fail(e, "%s: precompiled_charsmap: expected base64, found something else", what);
+/* The blob is there, of so many bytes. */
+static int read_blob(Charsmap *m, size_t size, const char *what, Error *e) {
+    size_t bad;
+    if (size < 8) return fail(e, "%s: precompiled_charsmap: expected 8 bytes or more, found %zu", what, size);
     m->trie = m->blob;
     size_t trie_bytes = unit_at(m, 0);
     m->trie += 4;
@@ -51,6 +49,22 @@ int charsmap_init(Charsmap *m, const char *base64, size_t n, const char *what, E
         return fail(e, "%s: precompiled_charsmap: expected UTF-8, found byte 0x%02x", what,
                     (unsigned char)m->texts[bad]);
     return 0;
+}
+
+int charsmap_init(Charsmap *m, const char *base64, size_t n, const char *what, Error *e) {
+    size_t size;
+    *m = (Charsmap){.blob = malloc(n + 1)};
+    if (!m->blob) return fail(e, "%s: memory: expected %zu bytes, found none", what, n);
+    if (!decode_base64(base64, n, m->blob, &size))
+        return fail(e, "%s: precompiled_charsmap: expected base64, found something else", what);
+    return read_blob(m, size, what, e);
+}
+
+int charsmap_from_bytes(Charsmap *m, const void *bytes, size_t n, const char *what, Error *e) {
+    *m = (Charsmap){.blob = malloc(n + 1)};
+    if (!m->blob) return fail(e, "%s: memory: expected %zu bytes, found none", what, n);
+    memcpy(m->blob, bytes, n);
+    return read_blob(m, n, what, e);
 }
 
 void charsmap_close(Charsmap *m) {

@@ -12,6 +12,8 @@ typedef struct {
 
 /* charsmap_init - from base64. `what` is the part's name in messages. */
 int charsmap_init(Charsmap *m, const char *base64, size_t n, const char *what, Error *e);
+/* charsmap_from_bytes - from the bytes themselves, which are copied. */
+int charsmap_from_bytes(Charsmap *m, const void *bytes, size_t n, const char *what, Error *e);
 void charsmap_close(Charsmap *m);
 
 /* charsmap_apply - text, valid UTF-8, with each grapheme or character that the table has replaced; appended to out.

@@ -107,17 +107,20 @@ static int get_bool(const Gguf *g, const char *key, bool *out, Error *e) {
     return gguf_get_bool(g, key, out, e) < 0 ? -1 : 0;
 }
 
+typedef enum { GGUF_RANKED, GGUF_SCORED, GGUF_UNIGRAM, GGUF_WORDPIECE } GgufModel;
+
 /* What a kind of vocabulary is when its keys are silent. */
 typedef struct {
-    const char *model;
+    const char *name;
+    GgufModel model;
     int bos, eos, unk;
-    bool by_score, adds_bos, adds_eos, adds_space;
+    bool adds_bos, adds_eos;
 } ModelRow;
 
 static const ModelRow MODELS[] = {
-    {"llama", 1, 2, 0, true, true, false, true},
-    {"gpt2", -1, -1, -1, false, false, false, false},
-    {"gemma4", -1, -1, -1, false, true, false, false},
+    {"llama", GGUF_SCORED, 1, 2, 0, true, false},        {"gpt2", GGUF_RANKED, -1, -1, -1, false, false},
+    {"gemma4", GGUF_RANKED, -1, -1, -1, true, false},    {"t5", GGUF_UNIGRAM, -1, 1, 2, false, true},
+    {"bert", GGUF_WORDPIECE, 101, -1, 100, true, false},
 };
 
 /* BOS, EOS and what is put around a text. */
@@ -125,7 +128,7 @@ static int read_special(struct Tokenizer *t, const Gguf *g, const ModelRow *m, c
     int n = t->vocab.n, bos = m->bos, eos = m->eos;
     bool adds_bos = m->adds_bos || (pre && pre->flags & PRE_BOS), adds_eos = m->adds_eos;
     /* llama.cpp's default is Falcon's <|endoftext|>; in another vocabulary token 11 is some text. */
-    if (!m->by_score && n > 11 && t->vocab.pieces[11].kind == PIECE_CONTROL) {
+    if (m->model == GGUF_RANKED && n > 11 && t->vocab.pieces[11].kind == PIECE_CONTROL) {
         eos = 11;
         if (!pre || !(pre->flags & PRE_NO_BOS_ID)) bos = 11;
     }
@@ -149,6 +152,10 @@ static int read_special(struct Tokenizer *t, const Gguf *g, const ModelRow *m, c
     if (pre && pre->flags & PRE_METASPACE && pre->flags & PRE_BOS) adds_bos = true; /* Gemma 4's files say false */
     if (adds_bos && bos >= 0) t->before[t->n_before++] = bos;
     if (adds_eos && eos >= 0) t->after[t->n_after++] = eos;
+    if (m->model != GGUF_WORDPIECE) return 0;
+    int sep = 102; /* ends a text there whatever the keys say */
+    if (get_id(g, "tokenizer.ggml.seperator_token_id", n, &sep, e)) return -1;
+    if (sep >= 0) t->after[t->n_after++] = sep;
     return 0;
 }
 
@@ -181,8 +188,8 @@ static int read_ranked(struct Tokenizer *t, const Gguf *g, const Pre *pre, Error
 }
 
 /* Byte-pair encoding by the score of the merged piece, as sentencepiece does it. */
-static int read_scored(struct Tokenizer *t, const Gguf *g, bool adds_space, Error *e) {
-    bool squeeze = false;
+static int read_scored(struct Tokenizer *t, const Gguf *g, Error *e) {
+    bool squeeze = false, adds_space = true;
     if (get_bool(g, "tokenizer.ggml.add_space_prefix", &adds_space, e) ||
         get_bool(g, "tokenizer.ggml.remove_extra_whitespaces", &squeeze, e))
         return -1;
@@ -214,41 +221,57 @@ static int read_name(struct Tokenizer *t, const Gguf *g, Error *e) {
     return 0;
 }
 
+/* The row of tokenizer.ggml.pre; NULL on failure. */
+static const Pre *read_pre(struct Tokenizer *t, const Gguf *g, bool gemma4, Error *e) {
+    Str name = {0};
+    int found = gguf_get_str(g, "tokenizer.ggml.pre", &name, e);
+    if (found < 0) return NULL;
+    if (gemma4) name = (Str){"gemma4", 6};
+    else if (!found || name.n == 0) name = (Str){"default", 7};
+    const Pre *pre = pre_find(name.s, name.n);
+    if (!pre)
+        fail(e, "%s: tokenizer.ggml.pre: expected a pre-tokenizer that llama.cpp knows, found \"%.*s\"", g->file->path,
+             name.n > 60 ? 60 : (int)name.n, name.s);
+    if (str_is(name, "default"))
+        snprintf(t->note, sizeof t->note,
+                 "tokenizer.ggml.pre: %s: the file does not say how its model cuts text into words; the ids may be "
+                 "wrong, convert it anew",
+                 found ? "\"default\"" : "missing");
+    return pre;
+}
+
+static int read_model(struct Tokenizer *t, const Gguf *g, GgufModel model, const Pre *pre, Error *e) {
+    switch (model) {
+    case GGUF_RANKED: return read_ranked(t, g, pre, e);
+    case GGUF_SCORED: return read_scored(t, g, e);
+    case GGUF_UNIGRAM: return read_gguf_unigram(t, g, e);
+    case GGUF_WORDPIECE: return read_gguf_wordpiece(t, g, e);
+    }
+    return -1;
+}
+
 int read_gguf_vocab(struct Tokenizer *t, const Gguf *g, Error *e) {
     const char *file = g->file->path;
-    Str model, name = {0}, template;
+    Str model, template;
     const ModelRow *m = NULL;
     int found = gguf_get_str(g, "tokenizer.ggml.model", &model, e);
     if (found < 0) return -1;
     if (!found) return fail(e, "%s: tokenizer.ggml.model: expected a vocabulary, found none", file);
     for (size_t i = 0; i < sizeof MODELS / sizeof *MODELS; i++)
-        if (str_is(model, MODELS[i].model)) m = &MODELS[i];
+        if (str_is(model, MODELS[i].name)) m = &MODELS[i];
     if (!m)
-        return fail(e, "%s: tokenizer.ggml.model: expected llama, gpt2 or gemma4, found \"%.*s\"", file,
+        return fail(e, "%s: tokenizer.ggml.model: expected llama, gpt2, gemma4, t5 or bert, found \"%.*s\"", file,
                     model.n > 60 ? 60 : (int)model.n, model.s);
     const Pre *pre = NULL;
-    if (!m->by_score) {
-        if ((found = gguf_get_str(g, "tokenizer.ggml.pre", &name, e)) < 0) return -1;
-        if (str_is(model, "gemma4")) name = (Str){"gemma4", 6};
-        else if (!found || name.n == 0) name = (Str){"default", 7};
-        if (!(pre = pre_find(name.s, name.n)))
-            return fail(e, "%s: tokenizer.ggml.pre: expected a pre-tokenizer that llama.cpp knows, found \"%.*s\"",
-                        file, name.n > 60 ? 60 : (int)name.n, name.s);
-        if (str_is(name, "default"))
-            snprintf(t->note, sizeof t->note,
-                     "tokenizer.ggml.pre: %s: the file does not say how its model cuts text into words; the ids may be "
-                     "wrong, convert it anew",
-                     found ? "\"default\"" : "missing");
-    }
-    bool metaspace = m->by_score || pre->flags & PRE_METASPACE;
-    if (read_pieces(t, g, metaspace ? SPELL_METASPACE : SPELL_BYTE_ALPHABET, m->by_score, e) ||
+    if (m->model == GGUF_RANKED && !(pre = read_pre(t, g, str_is(model, "gemma4"), e))) return -1;
+    Spelling spelling = pre && !(pre->flags & PRE_METASPACE) ? SPELL_BYTE_ALPHABET : SPELL_METASPACE;
+    if (read_pieces(t, g, spelling, m->model == GGUF_SCORED || m->model == GGUF_UNIGRAM, e) ||
         read_special(t, g, m, pre, e))
         return -1;
     found = gguf_get_str(g, "tokenizer.chat_template", &template, e);
     if (found < 0) return -1;
     if (found && !(t->chat_template = strndup(template.s, template.n)))
         return fail(e, "%s: memory: expected some, found none", file);
-    if (m->by_score ? read_scored(t, g, m->adds_space, e) : read_ranked(t, g, pre, e)) return -1;
-    if (add_special_pieces(t, true, file, e) || read_name(t, g, e)) return -1;
-    return m->by_score ? score_finish(t, METASPACE, file, e) : 0;
+    if (read_model(t, g, m->model, pre, e) || add_special_pieces(t, true, file, e) || read_name(t, g, e)) return -1;
+    return m->model == GGUF_SCORED ? score_finish(t, METASPACE, file, e) : 0;
 }

@@ -63,6 +63,9 @@ struct Tokenizer {
 /* Each fills a zeroed Tokenizer (unk, bos = -1) from a file; -1 on failure, then the caller closes it. */
 int read_llama2c(struct Tokenizer *t, const File *file, Error *e);
 int read_gguf_vocab(struct Tokenizer *t, const Gguf *g, Error *e);
+/* read_gguf_unigram, read_gguf_wordpiece - the rest of read_gguf_vocab for the models t5 and bert. */
+int read_gguf_unigram(struct Tokenizer *t, const Gguf *g, Error *e);
+int read_gguf_wordpiece(struct Tokenizer *t, const Gguf *g, Error *e);
 int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e);
 /* read_tokenizer_root - the vocabulary and every step that a tokenizer.json says. */
 struct cJSON;
