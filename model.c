@@ -205,6 +205,7 @@ int state_fits(const Model *m, const StateOptions *options, const char *what, Er
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e) {
     *s = (State){.options = *options};
     if (!s->options.kernels) s->options.kernels = kernels_best();
+    if (kv_type_check(options->kv_type, m->config.head_dim, "KV cache", e)) return -1;
     if (arena_init(&s->arena, state_bytes(m, options), "KV cache and buffers", e)) return -1;
     state_take(s, &m->config, &s->arena);
     const Config *c = &m->config;

@@ -11,6 +11,11 @@ static size_t kv_row_bytes(KvType type, size_t n) {
     return dtype_row_bytes(dtype[type], n);
 }
 
+int kv_type_check(KvType type, int head_dim, const char *what, Error *e) {
+    if (type != KV_Q8_0 || head_dim % QK == 0) return 0;
+    return fail(e, "%s: --kv-type: expected head_dim to be a multiple of %d for q8_0, found %d", what, QK, head_dim);
+}
+
 size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_dim) {
     return 2 * (size_t)n_layers * (size_t)n_kv_heads * kv_row_bytes(type, (size_t)head_dim);
 }

@@ -23,6 +23,9 @@ typedef struct {
     bool exact;    /* do not split the cache over threads: the same bits for any number of them */
 } KvCache;
 
+/* kv_type_check - fails for q8_0 when head_dim is not a multiple of its 32; `what` starts the message. */
+int kv_type_check(KvType type, int head_dim, const char *what, Error *e);
+
 /* kv_cache_take - lays the cache out in the arena (counting pass allowed). */
 void kv_cache_take(KvCache *c, Arena *a);
 size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_dim);

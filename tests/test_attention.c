@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <math.h>
 #include <stdlib.h>
@@ -62,13 +63,14 @@ typedef struct {
     Case *c;
     int piece;
     void *scratch;
+    int only; /* the first position; 0: all */
 } Run;
 
 static void body(const Thread *t, void *arg) {
     Run *r = arg;
     Case *c = r->c;
     size_t row = (size_t)(c->n_heads * c->cache.head_dim);
-    for (int pos = 0; pos < c->n; pos += r->piece) {
+    for (int pos = r->only; pos < c->n; pos += r->piece) {
         int n = c->n - pos < r->piece ? c->n - pos : r->piece;
         Pass p = {.t = t, .kernels = kernels_best(), .n = n, .pos = pos, .layer = 1};
         Rows out = rows_open(&(RowBuffer){.dim = (int)row, .x = c->out + (size_t)pos * row}, &p);
@@ -83,7 +85,7 @@ static void body(const Thread *t, void *arg) {
 static void run(Case *c, int piece, int threads) {
     Team *team = team_open(threads);
     size_t bytes = attention_scratch_bytes(c->n_heads, c->cache.head_dim, threads);
-    Run r = {c, piece, aligned_alloc(64, (bytes + 63) / 64 * 64)};
+    Run r = {c, piece, aligned_alloc(64, (bytes + 63) / 64 * 64), 0};
     memset(r.scratch, 0, bytes);
     team_run(team, body, &r);
     free(r.scratch);
@@ -209,12 +211,73 @@ static void too_large_values_are_noticed(void **state) {
     }
 }
 
+/* A NaN in a key of the past reaches every later output of its head, at every level and in every cache type. */
+static void nan_reaches_the_output(void **state) {
+    (void)state;
+    enum { D = 64, N = 70, BAD = 40 };
+    static const char *const names[] = {"ref", "avx2", "avxvnni", "avx512"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const Kernels *k = kernels_named(names[i]);
+        for (KvType type = KV_F32; k && type <= KV_Q8_0; type++) {
+            Case c;
+            float key[D] = {0};
+            case_open(&c, type, 2, 2, D, N);
+            c.cache.kernels = k;
+            key[3] = NAN;
+            kv_cache_write_key(&c.cache, 1, 1, BAD, key);
+            run(&c, 1, 2);
+            for (int r = 0; r < N; r++)
+                for (int h = 0; h < 4; h++)
+                    if (isnan(c.out[(r * 4 + h) * D]) != (r >= BAD && h >= 2))
+                        fail_msg("%s, type %d: position %d, head %d: %g", names[i], type, r, h,
+                                 (double)c.out[(r * 4 + h) * D]);
+            case_close(&c);
+        }
+    }
+}
+
+/* Counts the positions of each part that a long cache is cut into: a part begins with nothing accumulated. */
+static atomic_int n_parts;
+static int part_size[64];
+static _Thread_local int part;
+static float counting_step(float *s, int valid, int n, float *max, float *denom) {
+    if (*denom == 0) part = atomic_fetch_add(&n_parts, 1);
+    part_size[part] += valid;
+    return kernels_ref.softmax_step(s, valid, n, max, denom);
+}
+
+static void parts_are_balanced(void **state) {
+    (void)state;
+    static const int cases[][2] = {{2100, 8}, {1100, 4}, {4200, 16}, {600, 3}}; /* tokens, threads */
+    Kernels counting = kernels_ref;
+    counting.softmax_step = counting_step;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int n = cases[i][0], threads = cases[i][1], most = n / 256 < threads ? n / 256 : threads, sum = 0;
+        Case c;
+        case_open(&c, KV_F32, 1, 1, 8, n);
+        c.cache.kernels = &counting;
+        n_parts = 0;
+        memset(part_size, 0, sizeof part_size);
+        Run r = {&c, 1, aligned_alloc(64, (attention_scratch_bytes(1, 8, threads) + 63) / 64 * 64), n - 1};
+        Team *team = team_open(threads);
+        team_run(team, body, &r);
+        team_close(team);
+        free(r.scratch);
+        assert_int_equal(n_parts, most);
+        for (int j = 0; j < most; j++) {
+            assert_true(part_size[j] > 0 && part_size[j] <= n / most + KV_BLOCK);
+            sum += part_size[j];
+        }
+        assert_int_equal(sum, n);
+        case_close(&c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_the_formula),
-        cmocka_unit_test(cache_keeps_what_its_type_can),
-        cmocka_unit_test(exact_is_exact),
-        cmocka_unit_test(too_large_values_are_noticed),
+        cmocka_unit_test(equals_the_formula),     cmocka_unit_test(cache_keeps_what_its_type_can),
+        cmocka_unit_test(exact_is_exact),         cmocka_unit_test(too_large_values_are_noticed),
+        cmocka_unit_test(nan_reaches_the_output), cmocka_unit_test(parts_are_balanced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

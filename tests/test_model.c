@@ -239,6 +239,54 @@ static void positions_matter(void **state) {
     }
 }
 
+/* Decode computes the angles of the new position and of no other, whatever the rule. */
+static void angles_are_computed_once(void **state) {
+    (void)state;
+    static const float factors[HEAD_DIM / 2] = {1, 2, 3, 4};
+    static const RopeScaling rules[] = {ROPE_SCALING_NONE, ROPE_SCALING_LINEAR, ROPE_SCALING_DYNAMIC,
+                                        ROPE_SCALING_LONGROPE};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        Fixture f;
+        model_make(&f, 7, 2);
+        RopeConfig *rope = &f.model.config.rope;
+        rope->scaling = rules[i];
+        rope->factor = 2;
+        rope->original_ctx = CTX / 2;
+        rope->short_factor = rope->long_factor = factors;
+        StateOptions options = {.n_ctx = CTX, .n_batch = 8, .n_threads = 1, .kv_type = KV_F32};
+        State s;
+        Error e = {0};
+        assert_int_equal(state_init(&s, &f.model, &options, &e), 0);
+        int tokens[CTX] = {0}, pairs = HEAD_DIM / 2;
+        model_forward(&f.model, &s, tokens, 8, 0);
+        for (int pos = 8; pos < CTX; pos++) {
+            float *cosine = s.attn.rope[ROPE_MAIN].cos;
+            for (int j = 0; j < CTX * pairs; j++) cosine[j] = NAN;
+            model_forward(&f.model, &s, tokens, 1, pos);
+            int computed = 0;
+            for (int row = 0; row < CTX; row++) computed += !isnan(cosine[row * pairs]);
+            if (computed != 1 || isnan(cosine[pos * pairs]))
+                fail_msg("rule %zu, position %d: %d rows computed", i, pos, computed);
+            assert_true(isfinite(*model_logits(&f.model, &s, 0)));
+        }
+        state_close(&s);
+        model_free(&f);
+    }
+}
+
+/* A block of q8_0 is 32 values: a head of 8 would be written past its end. */
+static void q8_0_of_small_heads_is_refused(void **state) {
+    (void)state;
+    Fixture f;
+    model_make(&f, 7, 2);
+    StateOptions options = {.n_ctx = CTX, .n_batch = 8, .n_threads = 1, .kv_type = KV_Q8_0};
+    State s;
+    Error e = {0};
+    assert_int_equal(state_init(&s, &f.model, &options, &e), -1);
+    assert_non_null(strstr(e.text, "expected head_dim to be a multiple of 32 for q8_0, found 8"));
+    model_free(&f);
+}
+
 static int seen_rows[64], n_seen;
 static const char *seen_name[64];
 static void note(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to,
@@ -297,6 +345,8 @@ int main(void) {
         cmocka_unit_test(quantized_is_near),
         cmocka_unit_test(deterministic_is_bit_equal),
         cmocka_unit_test(positions_matter),
+        cmocka_unit_test(angles_are_computed_once),
+        cmocka_unit_test(q8_0_of_small_heads_is_refused),
         cmocka_unit_test(tap_sees_every_step),
         cmocka_unit_test(too_large_is_refused),
     };

@@ -57,6 +57,26 @@ shows "verify: another model's" 1 err 'expected F32 of 16 rows' $f/base.gguf -m 
 shows "verify: no reference" 2 err 'expected -r REF' $f/base.gguf -m verify
 shows "check: a sound model" 0 out '"logits"' $f/base.gguf -m logits --tokens 1,2,3 --json --check
 
+# The angles of dynamic NTK depend on the length of the whole prompt, however it is cut into batches.
+tokens=$(seq -s, 1 60)
+last() { "$RUN" $f/rope_dynamic_hf -m logits --tokens "$tokens" "$@" | tail -n 1; }
+if [ "$(last --batch 8 --all)" = "$(last --batch 60)" ]; then ok "logits --all: dynamic, in batches"
+else not_ok "logits --all: dynamic, in batches" "$(last --batch 8 --all), expected $(last --batch 60)"; fi
+
+# A rule takes the place of the file's own, whether that is a rule or frequencies that are scaled already.
+freqs() { "$RUN" "$@" -m rope --json | grep -o '"inv_freq": [^]]*'; }
+llama3="--rope-scaling llama3 --rope-factor 8 --rope-original-ctx 64"
+if [ "$(freqs $f/rope_llama3.gguf $llama3)" = "$(freqs $f/rope_llama3_hf $llama3)" ]; then ok "rope: a rule over baked frequencies"
+else not_ok "rope: a rule over baked frequencies" "$(freqs $f/rope_llama3.gguf $llama3)"; fi
+for flag in factor original-ctx; do
+    shows "rope: --rope-$flag without a rule" 1 err "--rope-$flag: expected a rule that uses it (--rope-scaling), found none" -m rope $f/base_hf --rope-$flag 4
+    shows "rope: --rope-$flag, baked frequencies" 1 err "found frequencies that the file has scaled already" -m rope $f/rope_llama3.gguf --rope-$flag 4
+done
+refused "q8_0 of small heads" 1 "expected head_dim to be a multiple of 32 for q8_0, found 8" $f/base_hf -m info --kv-type q8_0
+export RUN_CPU=avx9
+refused "RUN_CPU of no level" 2 "RUN_CPU: expected ref, avx2, avxvnni or avx512, found 'avx9'" $f/base_hf -m info
+unset RUN_CPU
+
 model=
 large=weights/SmolLM2-135M-Instruct.Q4_1.gguf
 [ -n "$EMULATED" ] && large= # minutes of emulated code; the small one asks for the same

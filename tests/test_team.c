@@ -7,6 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <errno.h>
+#include <omp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+
+#include "base/cgroup.h"
 #include "base/team.h"
 
 #include <cmocka.h>
@@ -129,6 +136,48 @@ static void test_alone(void **state) {
     team_close(team);
 }
 
+static void count(const Thread *t, void *arg) {
+    if (t->id == 0) *(int *)arg = t->n;
+}
+
+/* OpenMP grants one thread within a parallel region; the next run has all of them again. */
+static void test_fewer_granted(void **state) {
+    (void)state;
+    Team *team = team_open(3);
+    int within = 0, after = 0;
+    omp_set_max_active_levels(1);
+#pragma omp parallel num_threads(2)
+#pragma omp master
+    team_run(team, count, &within);
+    team_run(team, count, &after);
+    assert_int_equal(within, 1);
+    assert_int_equal(after, 3);
+    assert_int_equal(team_size(team), 3);
+    team_close(team);
+}
+
+/* This one stands before libc's. A machine of 2000 processors: the kernel refuses a mask of 1024. */
+static bool large_machine;
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *mask) {
+    if (!large_machine) return (int)syscall(SYS_sched_getaffinity, pid, size, mask) < 0 ? -1 : 0;
+    if (size < 2000 / 8) {
+        errno = EINVAL;
+        return -1;
+    }
+    memset(mask, 0, size);
+    CPU_SET_S(1500, size, mask);
+    CPU_SET_S(1502, size, mask);
+    return 0;
+}
+
+static void test_more_than_1024_processors(void **state) {
+    (void)state;
+    large_machine = true;
+    int size = team_default_size();
+    large_machine = false;
+    assert_int_equal(size, cgroup_cpus("") < 2 ? cgroup_cpus("") : 2);
+}
+
 static void test_share(void **state) {
     (void)state;
     for (int threads = 1; threads <= 5; threads++)
@@ -148,8 +197,12 @@ static void test_share(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_pieces_without_barriers),
-                                       cmocka_unit_test(test_stages), cmocka_unit_test(test_share),
-                                       cmocka_unit_test(test_alone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces),
+                                       cmocka_unit_test(test_pieces_without_barriers),
+                                       cmocka_unit_test(test_stages),
+                                       cmocka_unit_test(test_share),
+                                       cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_fewer_granted),
+                                       cmocka_unit_test(test_more_than_1024_processors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

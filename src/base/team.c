@@ -1,5 +1,6 @@
 #include "team.h"
 
+#include <errno.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -64,24 +65,24 @@ void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
     atomic_store_explicit(&team->loop, 0, memory_order_relaxed);
     atomic_store_explicit(&team->waited, 0, memory_order_relaxed);
     double start = team->n == 1 ? 0 : now(), done = 0;
+    int granted = 1; /* OpenMP may grant fewer threads than the team has */
     if (team->n == 1 || start < team->alone_until) {
         team_run_alone(team, body, arg);
         return;
     }
 #pragma omp parallel num_threads(team->n) firstprivate(loops)
     {
-        /* OpenMP may grant fewer threads than asked for; the barrier then waits for those. */
 #pragma omp single
-        team->n = omp_get_num_threads();
-        Thread t = {team, omp_get_thread_num(), team->n, &loops};
+        granted = omp_get_num_threads();
+        Thread t = {team, omp_get_thread_num(), granted, &loops};
         if (BARRIER_AROUND) team_barrier(&t);
         body(&t, arg);
         if (t.id == 0) done = now();
         if (BARRIER_AROUND) team_barrier(&t);
     }
     /* One thread takes n times as long as a run without the waiting. */
-    double end = now(), waited = end - done + 1e-9 * (double)team->waited / (team->n - 1 + (team->n == 1));
-    if (waited > LEAST_WAIT && waited * team->n > (end - start) * (team->n - 1))
+    double end = now(), waited = end - done + 1e-9 * (double)team->waited / (granted - 1 + (granted == 1));
+    if (waited > LEAST_WAIT && waited * granted > (end - start) * (granted - 1))
         team->alone_until = end + ALONE * waited;
 }
 
@@ -142,19 +143,32 @@ void team_share(const Thread *t, size_t n, size_t grain, size_t *from, size_t *t
     *to = b < n ? b : n;
 }
 
-int team_default_size(void) {
-    cpu_set_t mask;
-    if (sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
+/* Cores of the mask: two hardware threads share a core's arithmetic, so it counts once, at its first allowed thread. */
+static int cores_in(const cpu_set_t *mask, size_t bytes) {
     int cores = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &mask)) continue;
-        /* Two hardware threads share a core's arithmetic: a core counts once, at its first allowed thread. */
+    size_t n = 8 * bytes;
+    for (size_t cpu = 0; cpu < n; cpu++) {
+        if (!CPU_ISSET_S(cpu, bytes, mask)) continue;
         char path[96];
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        size_t first = number_in(path, "%zu", CPU_SETSIZE);
-        cores += first >= CPU_SETSIZE || first == (size_t)cpu || !CPU_ISSET(first, &mask);
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
+        size_t first = number_in(path, "%zu", n);
+        cores += first >= n || first == cpu || !CPU_ISSET_S(first, bytes, mask);
+    }
+    return cores;
+}
+
+int team_default_size(void) {
+    enum { FIRST = CPU_SETSIZE, MOST = 1 << 20 }; /* the kernel refuses a mask that is shorter than its own */
+    size_t cores = 0;
+    for (int n = FIRST; n <= MOST && cores == 0; n *= 2) {
+        cpu_set_t *mask = CPU_ALLOC(n);
+        if (!mask) break;
+        bool read = sched_getaffinity(0, CPU_ALLOC_SIZE(n), mask) == 0;
+        if (read) cores = (size_t)cores_in(mask, CPU_ALLOC_SIZE(n));
+        CPU_FREE(mask);
+        if (!read && errno != EINVAL) break;
     }
     size_t quota = cgroup_cpus("");
-    if (quota < (size_t)cores) cores = (int)quota;
-    return cores > 0 ? cores : 1;
+    if (quota < cores) cores = quota;
+    return cores > 0 ? (int)cores : 1;
 }

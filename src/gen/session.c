@@ -22,7 +22,7 @@ int rope_override(Config *config, const Options *o, const char *what, Error *e) 
     if (o->rope_pairing >= 0) r->pairing = (RopePairing)o->rope_pairing;
     if (o->rope_scaling >= 0) {
         r->scaling = (RopeScaling)o->rope_scaling;
-        if (r->scaling == ROPE_SCALING_NONE) r->freq_factors = NULL;
+        r->freq_factors = NULL; /* the file's rule as numbers: this one is in its place */
         if (r->original_ctx < 1) r->original_ctx = config->n_ctx;
         if (r->low_freq_factor <= 0) r->low_freq_factor = 1;
         if (r->high_freq_factor <= 0) r->high_freq_factor = 4;
@@ -30,6 +30,10 @@ int rope_override(Config *config, const Options *o, const char *what, Error *e) 
         if (r->beta_slow <= 0) r->beta_slow = 1;
         r->attention_factor = 0;
     }
+    if (r->scaling == ROPE_SCALING_NONE && (o->rope_factor > 0 || o->rope_original_ctx))
+        return fail(e, "%s: %s: expected a rule that uses it (--rope-scaling), found %s", what,
+                    o->rope_factor > 0 ? "--rope-factor" : "--rope-original-ctx",
+                    r->freq_factors ? "frequencies that the file has scaled already" : "none");
     if (o->rope_factor > 0) r->factor = o->rope_factor;
     if (o->rope_original_ctx) r->original_ctx = o->rope_original_ctx;
     return rope_check(r, config->head_dim, what, e);
@@ -142,9 +146,7 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
                        .kv_type = o->kv_type,
                        .deterministic = o->deterministic};
     if (so.n_threads == 0) so.n_threads = model_default_threads(&s->model);
-    if (so.kv_type == KV_Q8_0 && c->head_dim % QK)
-        return fail(e, "%s: --kv-type: expected head_dim to be a multiple of %d for q8_0, found %d", o->checkpoint, QK,
-                    c->head_dim);
+    if (kv_type_check(so.kv_type, c->head_dim, o->checkpoint, e)) return -1;
     bool free_choice = so.n_ctx == 0;
     if (free_choice) so.n_ctx = c->n_ctx < DEFAULT_CTX ? c->n_ctx : DEFAULT_CTX;
     if (c->pos == POS_LEARNED && so.n_ctx > c->n_ctx)

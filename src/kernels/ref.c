@@ -1,17 +1,30 @@
 /* ref - the specification of the kernels: weights are dequantized to f32, activations stay f32. Those of a swap's own
  * formula are in the swap's file: norm.c, ffn.c. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
+
+static bool all_finite(const float x[QK]) {
+    bool finite = true;
+    for (int i = 0; i < QK; i++) finite &= isfinite(x[i]) != 0;
+    return finite;
+}
 
 static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *weight_of_min, int step, const float *x,
                      int blocks) {
     for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, weight_of_min += step, x += QK) {
         float max = 0;
         for (int i = 0; i < QK; i++) max = fmaxf(max, fabsf(x[i]));
+        if (!all_finite(x)) { /* no product with it may look like a value */
+            memset(q, 0, QK);
+            *d = *weight_of_min = NAN;
+            memset(sum, 0, sizeof *sum);
+            continue;
+        }
         *d = max / 127;
-        float inverse = max > 0 ? 127 / max : 0;
+        float inverse = 127 / max <= FLT_MAX ? 127 / max : 0; /* 0, and what is as good as 0 */
         int half[2] = {0, 0};
         for (int i = 0; i < QK; i++) {
             q[i] = (int8_t)rintf(x[i] * inverse);

@@ -27,6 +27,8 @@ static inline void v_to_f16(uint16_t *p, V x) {
 }
 /* y, or 0 where x < low */
 static inline V v_zero_below(V y, V x, V low) { return _mm256_and_ps(y, _mm256_cmp_ps(x, low, _CMP_GE_OQ)); }
+/* y, or NaN where x is NaN */
+static inline V v_keep_nan(V y, V x) { return _mm256_blendv_ps(y, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)); }
 /* x * 2^n, n in the low bits of `bits` */
 static inline V v_scale_exponent(V x, V bits) {
     return _mm256_castsi256_ps(

@@ -14,10 +14,10 @@
 
 /* e^x as 2^n * e^r with |r| <= ln 2 / 2, where a polynomial of degree 7 is exact to a rounding. ln 2 is taken
  * off in two parts, the first with few enough bits that n times it is exact (Cody & Waite; coefficients as in
- * Cephes' expf). Below the smallest normal number the result is 0, above 88.37 that of 88.37. */
+ * Cephes' expf). Below the smallest normal number the result is 0, above 88.37 that of 88.37; NaN stays NaN. */
 INLINE V v_exp(V x) {
     const V low = v_set1(-87.33654f), magic = v_set1(12582912.f); /* 1.5 * 2^23: adding it rounds to integers */
-    V clamped = v_min(v_max(x, low), v_set1(88.37626f));
+    V clamped = v_min(v_set1(88.37626f), v_max(low, x));
     V shifted = v_fma(clamped, v_set1(1.44269504f), magic);
     V n = v_sub(shifted, magic);
     V r = v_fma(n, v_set1(-0.693359375f), clamped);
@@ -29,7 +29,7 @@ INLINE V v_exp(V x) {
     p = v_fma(p, r, v_set1(1.6666665459e-1f));
     p = v_fma(p, r, v_set1(5.0000001201e-1f));
     p = v_add(v_fma(p, v_mul(r, r), r), v_set1(1));
-    return v_zero_below(v_scale_exponent(p, shifted), x, low);
+    return v_keep_nan(v_zero_below(v_scale_exponent(p, shifted), x, low), x);
 }
 
 INLINE V v_sigmoid(V x) { return v_div(v_set1(1), v_add(v_set1(1), v_exp(v_sub(v_zero(), x)))); }
@@ -155,14 +155,14 @@ static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *weight_of_mi
         __m128i m = _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
         m = _mm_max_epi32(m, _mm_unpackhi_epi64(m, m));
         float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(m, _mm_shuffle_epi32(m, 1))));
-        if (!(max <= FLT_MAX)) { /* infinite or no number: so is every product, none of it may look like a value */
+        if (!(max <= FLT_MAX)) { /* infinite or NaN: no product with it may look like a value */
             memset(q, 0, QK);
             *d = *weight_of_min = NAN;
             memset(sum, 0, sizeof *sum);
             continue;
         }
         *d = max / 127;
-        __m256 inverse = _mm256_set1_ps(max > 0 ? 127 / max : 0);
+        __m256 inverse = _mm256_set1_ps(127 / max <= FLT_MAX ? 127 / max : 0); /* 0, and what is as good as 0 */
         __m256i n[4];
         for (int i = 0; i < 4; i++) n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
         __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));

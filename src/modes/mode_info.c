@@ -7,6 +7,10 @@ int mode_info(const Options *o, FILE *out, Error *e) {
     Session s;
     if (session_open(&s, o, 0, e)) return 1;
     const Config *c = &s.model.config;
+    if (kv_type_check(o->kv_type, c->head_dim, o->checkpoint, e)) {
+        session_close(&s);
+        return 1;
+    }
     const Checkpoint *ck = &s.checkpoint;
     bool rope = c->pos == POS_ROPE;
     /* Frequencies baked into rope_freqs.weight are Llama 3.1's rule, carried as numbers. */

@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -24,6 +25,28 @@ static void print_plain(FILE *out, int pos, const float *logits, int n) {
     for (int i = 1; i < n; i++)
         if (logits[i] > logits[best]) best = i;
     fprintf(out, "position %d: largest logit %.9g, token %d\n", pos, (double)logits[best], best);
+}
+
+typedef struct {
+    Session *session;
+    const char *what;
+    float *rows; /* [n, vocab] of all positions, or [vocab] of the last */
+    bool all;
+    Error *e;
+    bool failed;
+} Keep;
+
+/* Called after each batch, while its rows are there. */
+static bool keep_rows(void *arg, int done, int total) {
+    Keep *k = arg;
+    const Session *s = k->session;
+    int vocab = s->model.config.vocab_size, first = s->state.pos;
+    for (int pos = k->all ? first : total - 1; pos < done && !k->failed; pos++) {
+        const float *logits = model_logits(&s->model, &k->session->state, pos - first);
+        k->failed = session_check(s, k->e) || check_row(logits, vocab, pos, k->what, k->e);
+        memcpy(k->rows + (k->all ? (size_t)pos * (size_t)vocab : 0), logits, (size_t)vocab * sizeof *logits);
+    }
+    return !k->failed;
 }
 
 int mode_logits(const Options *o, FILE *out, Error *e) {
@@ -56,20 +79,9 @@ int mode_logits(const Options *o, FILE *out, Error *e) {
         fail(e, "%s: memory: expected room for %zu rows of logits, found none", o->checkpoint, kept);
         goto done;
     }
-    int batch = s.state.options.n_batch;
-    for (int pos = 0; pos < n; pos += batch) {
-        int m = n - pos < batch ? n - pos : batch;
-        if (o->all) model_forward(&s.model, &s.state, ids + pos, m, pos);
-        else if (pos == 0) model_prefill(&s.model, &s.state, ids, n, 0, NULL, NULL);
-        for (int r = 0; r < m; r++) {
-            if (!o->all && pos + r != n - 1) continue;
-            const float *logits = model_logits(&s.model, &s.state, r);
-            if (session_check(&s, e)) goto done;
-            if (check_row(logits, vocab, pos + r, o->checkpoint, e)) goto done;
-            float *to = rows + (o->all ? (size_t)(pos + r) * (size_t)vocab : 0);
-            for (int i = 0; i < vocab; i++) to[i] = logits[i];
-        }
-    }
+    Keep keep = {&s, o->checkpoint, rows, o->all, e, false};
+    model_prefill(&s.model, &s.state, ids, n, 0, keep_rows, &keep);
+    if (keep.failed) goto done;
     if (o->json) {
         fputs("{\"tokens\": [", out);
         for (int i = 0; i < n; i++) fprintf(out, "%s%d", i ? ", " : "", ids[i]);
