@@ -187,7 +187,7 @@ static int encode_plain(Encoding *c, const char *text, size_t n, bool first, Err
         if (sp_encode(t->sp, text, n, push_id, &push, why)) return 0;
         return fail(e, "text: sentencepiece: expected ids, found an error (%s)", why);
     }
-    Bytes spelled = {.limit = SIZE_MAX / 2};
+    Bytes spelled = {.left = regex_space_bytes(c->regex)};
     int status = 0;
     if (t->space || t->prefix) {
         status = spell(t, text, n, first, &spelled, e);

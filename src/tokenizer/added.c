@@ -80,6 +80,7 @@ const Added *added_next(AddedSearch *s, size_t *begin, size_t *end) {
             (is_word(char_before(text, *begin, &length)) || is_word(char_at(text, s->n, *end, &length))))
             continue;
         while (a->lstrip && *begin > s->floor && is_white_space(char_before(text, *begin, &length))) *begin -= length;
+        if (a->rstrip && *end < s->floor) *end = s->floor; /* up to there it is white space, as the one before found */
         while (a->rstrip && *end < s->n && is_white_space(char_at(text, s->n, *end, &length))) *end += length;
         s->floor = *end;
         return a;

@@ -4,11 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t text_limit(size_t n) { return n > SIZE_MAX / 64 ? SIZE_MAX / 2 : 32 * n + (64 << 10); }
+enum { FREE_BYTES = 1 << 20, BYTES_PER_BYTE = 64 };
+
+size_t text_allowance(size_t n) { return n > SIZE_MAX / 128 ? SIZE_MAX / 2 : BYTES_PER_BYTE * n + FREE_BYTES; }
 
 int bytes_add(Bytes *b, const char *s, size_t n, Error *e) {
-    if (n > b->limit - b->n)
-        return fail(e, "text: normalizer: expected at most %zu bytes (64 KiB and 32 for each), found more", b->limit);
+    if (n > *b->left)
+        return fail(e, "text: normalizer: expected steps that write at most 1 MiB and %d bytes for each, found more",
+                    BYTES_PER_BYTE);
+    *b->left -= n;
     if (b->n + n >= b->room) {
         size_t room = b->n + n + b->room / 2 + 64;
         char *grown = realloc(b->s, room);
@@ -43,5 +47,5 @@ int bytes_add_char(Bytes *b, unsigned code, Error *e) {
 
 void bytes_close(Bytes *b) {
     free(b->s);
-    *b = (Bytes){.limit = b->limit};
+    *b = (Bytes){.left = b->left};
 }

@@ -1,4 +1,4 @@
-/* bytes - a text that grows, up to a limit: what strangers' steps make of a text cannot be more. */
+/* bytes - a text that grows. What the steps of a stranger's file write comes out of one allowance for all of them. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,14 +8,14 @@
 typedef struct {
     char *s; /* [n], malloc'ed, NUL behind its last byte once something was added */
     size_t n, room;
-    size_t limit; /* bytes */
+    size_t *left; /* how many bytes may still be added to this and all others of the allowance */
 } Bytes;
 
-/* bytes_add - appends; fails beyond the limit or without memory ("text: ..."). */
+/* bytes_add - appends; fails when the allowance or memory is used up ("text: ..."). */
 int bytes_add(Bytes *b, const char *s, size_t n, Error *e);
 int bytes_add_char(Bytes *b, unsigned code, Error *e); /* as UTF-8 */
 void bytes_close(Bytes *b);
 
-/* text_limit - what a text of n bytes may become: 32 times as long and 64 KiB. No step of Unicode's makes more than 11
- * bytes of one. */
-size_t text_limit(size_t n);
+/* text_allowance - what all steps together may write for a text of n bytes: 1 MiB and 64 for each. A step writes a byte
+ * for each or, at most, 11 (U+FDFA in NFKC). */
+size_t text_allowance(size_t n);

@@ -201,24 +201,30 @@ static int append(Bytes *all, const Token *t, Span *span, Error *e) {
 }
 
 int decoder_apply(Decoder *d, Vocab *v, char *const *texts, const char *file, Error *e) {
+    Error why = {0};
     bool both;
     size_t total = 0;
     if (check_steps(d, &both, file, e)) return -1;
     for (int id = 0; id < v->n; id++) total += v->pieces[id].n;
-    Bytes all = {.limit = text_limit(total)};
-    Token t = {.now.limit = all.limit, .next.limit = all.limit, .space = regex_space_new(total)};
+    Token t = {.space = regex_space_new(total)};
+    size_t none = 0, *left = t.space ? regex_space_bytes(t.space) : &none;
+    Bytes all = {.left = left};
+    t.now.left = t.next.left = left;
     Span *spans = calloc(2 * (size_t)v->n + 1, sizeof *spans);
-    int status = t.space && spans ? bytes_add(&all, "", 0, e) : fail(e, "%s: memory: expected some, found none", file);
+    int status = t.space && spans && bytes_add(&all, "", 0, &why) == 0
+                     ? 0
+                     : fail(e, "%s: memory: expected some, found none", file);
     for (int id = 0; id < v->n && !status; id++) {
         const Piece *p = &v->pieces[id];
         const char *text = texts && texts[id] ? texts[id] : p->text;
         if (p->kind == PIECE_NONE || p->kind == PIECE_CONTROL) continue;
         for (int k = 0; k < 1 + both && !status; k++) {
             t.first = k == 1;
-            status = token_text(d, &t, text, text == p->text ? p->n : strlen(text), e) ||
-                     append(&all, &t, &spans[2 * id + k], e);
+            status = token_text(d, &t, text, text == p->text ? p->n : strlen(text), &why) ||
+                     append(&all, &t, &spans[2 * id + k], &why);
         }
     }
+    if (why.text[0]) fail(e, "%s: decoder: expected tokens to decode, found an error (%.200s)", file, why.text);
     if (!status && both) {
         d->first = calloc((size_t)v->n + 1, sizeof *d->first);
         d->n_first = calloc((size_t)v->n + 1, sizeof *d->n_first);

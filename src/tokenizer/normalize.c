@@ -110,7 +110,7 @@ static int apply(const NormalizeStep *step, RegexSpace *space, const char *text,
 }
 
 int normalize(const Normalizer *z, RegexSpace *space, const char *text, size_t n, char **out, size_t *n_out, Error *e) {
-    Bytes now = {.limit = text_limit(n)}, next = now;
+    Bytes now = {.left = regex_space_bytes(space)}, next = now;
     int status = bytes_add(&now, text, n, e);
     for (int i = 0; i < z->n && now.n && !status; i++) { /* nothing comes of nothing, PREPEND included */
         status = bytes_add(&next, "", 0, e) || apply(&z->steps[i], space, now.s, now.n, &next, e) ? -1 : 0;

@@ -39,6 +39,6 @@ typedef struct {
 int normalizer_add(Normalizer *z, NormalizeStep step, const char *file, Error *e);
 void normalizer_close(Normalizer *z);
 
-/* normalize - *out is malloc'ed (NUL behind its last byte). An empty text stays empty. Fails when a step makes the text
- * longer than text_limit. */
+/* normalize - *out is malloc'ed (NUL behind its last byte). An empty text stays empty. Fails when the steps
+ * write more than the allowance of the space. */
 int normalize(const Normalizer *z, RegexSpace *space, const char *text, size_t n, char **out, size_t *n_out, Error *e);

@@ -128,7 +128,7 @@ static int cut(Cutter *c, int level, const char *s, size_t n, bool first) {
     if (level == c->p->n) return c->word(c->arg, s, n, c->e);
     const CutStep *step = &c->p->steps[level];
     if (step->kind == CUT_SPLIT) return split_piece(c, level, s, n, first);
-    Bytes changed = {.limit = SIZE_MAX / 2};
+    Bytes changed = {.left = regex_space_bytes(c->space)};
     int status = change_piece(step, s, n, first, &changed, c->e);
     if (!status) status = cut(c, level + 1, changed.s, changed.n, first);
     bytes_close(&changed);

@@ -5,13 +5,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "tokenizer/bytes.h"
+
 /* A step is a place where the engine goes back to try another way. A search first gets FIRST_STEPS; when they do not
  * suffice it is repeated with GROWTH times as many, which are charged to the text's budget. So a byte costs at most
  * FIRST_STEPS for each search that begins there (two) and its part of the budget. */
 enum { FIRST_STEPS = 64, GROWTH = 4, BASE_STEPS = 2000000, STEPS_PER_BYTE = 128 };
 /* The way forward between two steps may be as long as the text (`a(?=[\s\S]*+)`): a second budget, of processor time,
  * which is looked at after every CLOCK_EVERY searches and every repeated one. */
-enum { CLOCK_EVERY = 64, BASE_NS = 200000000, NS_PER_BYTE = 8000 };
+enum { CLOCK_EVERY = 64, BASE_NS = 200000000, NS_PER_BYTE = 16000 };
 /* Entries of some 40 bytes on the engine's stack. */
 enum { BASE_STACK = 1 << 20 };
 
@@ -25,6 +27,7 @@ struct RegexSpace {
     OnigRegion *region;
     OnigMatchParam *limits;
     uint64_t steps; /* left */
+    size_t bytes;   /* left */
     int64_t deadline;
     unsigned searches;
 };
@@ -162,6 +165,7 @@ RegexSpace *regex_space_new(size_t n_bytes) {
     if (!s) return NULL;
     *s = (RegexSpace){.region = onig_region_new(),
                       .limits = onig_new_match_param(),
+                      .bytes = text_allowance(n_bytes),
                       .steps = BASE_STEPS + STEPS_PER_BYTE * (uint64_t)n_bytes,
                       .deadline = thread_ns() + BASE_NS + NS_PER_BYTE * (int64_t)n_bytes};
     if (s->region && s->limits) {
@@ -173,6 +177,8 @@ RegexSpace *regex_space_new(size_t n_bytes) {
     regex_space_free(s);
     return NULL;
 }
+
+size_t *regex_space_bytes(RegexSpace *s) { return &s->bytes; }
 
 void regex_space_free(RegexSpace *s) {
     if (!s) return;

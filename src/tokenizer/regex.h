@@ -17,12 +17,14 @@ typedef struct Regex Regex;
 Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, Error *e);
 void regex_free(Regex *r);
 
-/* RegexSpace - what the searches of one text share: the engine's memory and the steps that are left. */
+/* RegexSpace - what the steps of one text share: the engine's memory and what is left of the searches' steps, of their
+ * time and of the bytes that may be written (see bytes.h). */
 typedef struct RegexSpace RegexSpace;
 
 /* regex_space_new - for texts of n_bytes in all. NULL when out of memory. */
 RegexSpace *regex_space_new(size_t n_bytes);
 void regex_space_free(RegexSpace *s);
+size_t *regex_space_bytes(RegexSpace *s);
 
 /* RegexCursor - where the next search begins. Zeroed: at the start of the text. */
 typedef struct {

@@ -147,15 +147,13 @@ static int fill_vocab(struct Tokenizer *t, const cJSON *vocab, const cJSON *adde
 /* ---- added tokens ---- */
 
 /* A token that says "normalized" is found in the normalized text, by its normalized content. */
-static int normalized_content(struct Tokenizer *t, RegexSpace *space, size_t *left, Added *a, const char *file,
-                              Error *e) {
+static int normalized_content(struct Tokenizer *t, RegexSpace *space, Added *a, const char *file, Error *e) {
     char **text = &t->normalized_texts[a->id];
+    Error why = {0};
     if (t->normalizer.n == 0 || *text) return 0;
-    if (normalize(&t->normalizer, space, a->text, a->n, text, &a->n, e)) return -1;
+    if (normalize(&t->normalizer, space, a->text, a->n, text, &a->n, &why))
+        return fail(e, "%s: added_tokens: expected a content to normalize, found an error (%.200s)", file, why.text);
     a->text = *text;
-    if (a->n > *left)
-        return fail(e, "%s: added_tokens: expected at most %zu normalized bytes, found more", file, text_limit(0));
-    *left -= a->n;
     return 0;
 }
 
@@ -163,7 +161,6 @@ static int fill_added(struct Tokenizer *t, const cJSON *added, const char *file,
     const cJSON *item;
     size_t bytes = 0;
     cJSON_ArrayForEach(item, added) bytes += strlen(json_text(item, "content"));
-    size_t left = text_limit(bytes);
     t->n_normalized_texts = t->vocab.n;
     t->normalized_texts = calloc((size_t)t->vocab.n + 1, sizeof *t->normalized_texts);
     RegexSpace *space = regex_space_new(bytes);
@@ -178,8 +175,7 @@ static int fill_added(struct Tokenizer *t, const cJSON *added, const char *file,
         if (json_bool(&a.single_word, item, "single_word", file, e) || json_bool(&a.lstrip, item, "lstrip", file, e) ||
             json_bool(&a.rstrip, item, "rstrip", file, e) || json_bool(&normalized, item, "normalized", file, e))
             status = -1;
-        else if (normalized)
-            status = normalized_content(t, space, &left, &a, file, e) || added_push(&t->normalized, a, e);
+        else if (normalized) status = normalized_content(t, space, &a, file, e) || added_push(&t->normalized, a, e);
         else status = added_push(&t->raw, a, e);
     }
     regex_space_free(space);

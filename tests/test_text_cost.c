@@ -1,0 +1,224 @@
+/* Small files that are made to cost much: each case is a tokenizer.json and a text, run in a process of its own, whose
+ * time and memory are bounded by the bytes of both (the table in SECURITY.md). Refusing the file or the text is fine.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tokenizer.h" /* before cmocka, whose macros reuse the name `fail` */
+#include "untrusted.h"
+
+#include <cmocka.h>
+
+enum { MAX_SECONDS = 3 }; /* about 0.3 on a quiet machine */
+enum { FREE_KIB = 64 << 10, PROGRAM_KIB = 24 << 10, BYTES_PER_BYTE = 8 };
+
+static FILE *out;
+
+static void repeat(const char *s, int n) {
+    while (n-- > 0) fputs(s, out);
+}
+
+#define BPE     "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \" \": 2}, \"merges\": []}"
+#define ADDED   ", \"single_word\": false, \"lstrip\": true, \"rstrip\": true, \"normalized\": true, \"special\": false}"
+#define REPLACE "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \""
+#define SPLIT(x)                                                                                                       \
+    "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" x "\"}, \"behavior\": \"Isolated\", \"invert\": false}"
+
+static void bomb(void) {
+    fputs("{" BPE ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [", out);
+    for (int i = 0; i < 3; i++) {
+        fputs(i ? ", " REPLACE : REPLACE, out);
+        repeat("a", 200);
+        fputs("\"}", out);
+    }
+    fputs("]}", out);
+}
+
+static void normalizers_that_multiply(void) {
+    bomb();
+    fputs("}", out);
+}
+
+static void added_tokens_that_multiply(void) {
+    bomb();
+    fputs(", \"added_tokens\": [", out);
+    for (int i = 0; i < 2000; i++) fprintf(out, "%s{\"id\": %d, \"content\": \"a%d\"" ADDED, i ? ", " : "", i + 3, i);
+    fputs("]}", out);
+}
+
+/* One allowance for all stretches between added tokens, not one for each. */
+static void stretches_that_multiply(void) {
+    bomb();
+    fputs(", \"added_tokens\": [{\"id\": 3, \"content\": \"b\", \"normalized\": false, \"special\": false}]}", out);
+}
+
+static void empty_matches(void) {
+    fputs("{" BPE ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [", out);
+    for (int i = 0; i < 30; i++)
+        fprintf(out, "%s{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"%s\"}, \"content\": \"%s\"}", i ? ", " : "",
+                i % 2 ? "b+" : "", i % 2 ? "" : "b");
+    fputs("]}}", out);
+}
+
+static void added_tokens_with_one_end(void) {
+    fputs("{" BPE ", \"added_tokens\": [", out);
+    for (int i = 2; i < 1500; i++) {
+        fprintf(out, "%s{\"id\": %d, \"content\": \"", i > 2 ? ", " : "", i + 1);
+        repeat("a", i);
+        fputs("b\"" ADDED, out);
+    }
+    fputs("]}", out);
+}
+
+static void one_long_added_token(void) {
+    fputs("{" BPE ", \"added_tokens\": [{\"id\": 3, \"content\": \"", out);
+    repeat("a", 60000);
+    fputs("b\"" ADDED ", {\"id\": 4, \"content\": \"aa\"" ADDED "]}", out);
+}
+
+static void spaces_taken_again_and_again(void) {
+    fputs("{" BPE ", \"added_tokens\": [{\"id\": 2, \"content\": \" \"" ADDED "]}", out);
+}
+
+static void normal_form_of_marks(void) {
+    fputs("{" BPE
+          ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"NFKD\"}]}}",
+          out);
+}
+
+static void unigram_of_every_length(void) {
+    fputs("{\"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [", out);
+    for (int i = 1; i <= 700; i++) {
+        fprintf(out, "%s[\"", i > 1 ? ", " : "");
+        repeat("a", i);
+        fprintf(out, "\", -%d.5]", i);
+    }
+    fputs("]}}", out);
+}
+
+static void merges_in_a_chain(void) {
+    fputs("{\"model\": {\"type\": \"BPE\", \"vocab\": {", out);
+    for (int i = 1; i <= 700; i++) {
+        fprintf(out, "%s\"", i > 1 ? ", " : "");
+        repeat("a", i);
+        fprintf(out, "\": %d", i - 1);
+    }
+    fputs("}, \"merges\": [", out);
+    for (int i = 1; i < 700; i++) {
+        fprintf(out, "%s[\"", i > 1 ? ", " : "");
+        repeat("a", i);
+        fputs("\", \"a\"]", out);
+    }
+    fputs("]}}", out);
+}
+
+static void words_that_fail_at_their_end(void) {
+    fputs("{\"model\": {\"type\": \"WordPiece\", \"unk_token\": \"a\", \"max_input_chars_per_word\": 1000, \"vocab\": "
+          "{\"a\": 0, \"##a\": 1, "
+          "\"##",
+          out);
+    repeat("a", 2000);
+    fputs("\": 2}}, \"pre_tokenizer\": {\"type\": \"FixedLength\", \"length\": 999}}", out);
+}
+
+static void many_cuts(void) {
+    fputs("{" BPE ", \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [", out);
+    for (int i = 0; i < 10; i++) fputs(i ? ", {\"type\": \"Metaspace\", \"replacement\": \"b\"}" : SPLIT("a|b"), out);
+    fputs("]}}", out);
+}
+
+static void expression_of_each_place(void) {
+    fputs("{" BPE ", \"pre_tokenizer\": " SPLIT("a*a*a*c|(?=[\\\\s\\\\S]*+)b") "}", out);
+}
+
+static void decoder_that_multiplies(void) {
+    fputs("{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {", out);
+    for (int i = 0; i < 5000; i++) fprintf(out, "%s\"a%d\": %d", i ? ", " : "", i, i);
+    fputs("}}, \"decoder\": {\"type\": \"Sequence\", \"decoders\": [" REPLACE, out);
+    repeat("a", 30000);
+    fputs("\"}, {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"a+\"}, \"content\": \"\"}]}}", out);
+}
+
+static void plain(void) { fputs("{" BPE "}", out); }
+
+static const struct {
+    void (*file)(void);
+    const char *text; /* n times */
+    int n;
+} CASES[] = {
+    {normalizers_that_multiply, "a", 4},
+    {added_tokens_that_multiply, "a", 4},
+    {stretches_that_multiply, "ab", 20000},
+    {empty_matches, "a", 4000},
+    {added_tokens_with_one_end, "a", 100000},
+    {one_long_added_token, "a", 100000},
+    {spaces_taken_again_and_again, " ", 100000},
+    {normal_form_of_marks, "\u0315\u0300\u0345", 30000},
+    {unigram_of_every_length, "a", 50000},
+    {unigram_of_every_length, "b", 100000},
+    {merges_in_a_chain, "a", 100000},
+    {words_that_fail_at_their_end, "a", 100000},
+    {many_cuts, "a ", 20000},
+    {expression_of_each_place, "a", 4000},
+    {decoder_that_multiplies, "a", 4},
+    {plain, "a", 1000000},
+    {plain, "\xff", 1000000},
+};
+
+/* The child: 0 when the file and the text were taken or refused. */
+static int use(const char *json, size_t size, const char *text, size_t n) {
+    Error e = {0};
+    int *ids = NULL, count;
+    memory_put("tokenizer.json", json, size);
+    Tokenizer *t = tokenizer_open(MEMORY "/tokenizer.json", &e);
+    if (t && tokenizer_encode(t, text, n, TOKENIZE_SPECIAL, &ids, &count, &e) == 0 && count < 0) return 1;
+    free(ids);
+    tokenizer_close(t);
+    return t || strstr(e.text, "expected") ? 0 : 2;
+}
+
+static void costs_are_bounded_by_the_bytes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        char *json = NULL, *text = malloc(strlen(CASES[i].text) * (size_t)CASES[i].n + 1), *next = text;
+        size_t size;
+        for (int k = 0; k < CASES[i].n; k++) next = stpcpy(next, CASES[i].text);
+        out = open_memstream(&json, &size);
+        CASES[i].file();
+        fclose(out);
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) _exit(use(json, size, text, (size_t)(next - text)));
+        int status;
+        struct rusage usage;
+        assert_int_equal(wait4(child, &status, 0, &usage), child);
+        double seconds = (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6;
+        if (!WIFEXITED(status) || WEXITSTATUS(status))
+            fail_msg("case %zu: expected exit 0, found status %d", i, status);
+        if (getenv("VERBOSE"))
+            print_message("case %2zu: file %zu, text %zu, %.2f s, %ld KiB\n", i, size, (size_t)(next - text), seconds,
+                          usage.ru_maxrss);
+        if (seconds > MAX_SECONDS) fail_msg("case %zu: expected at most %d s, found %.1f", i, MAX_SECONDS, seconds);
+#ifndef __SANITIZE_ADDRESS__
+        long most = FREE_KIB + PROGRAM_KIB + (long)((size + (size_t)(next - text)) * BYTES_PER_BYTE >> 10);
+        if (usage.ru_maxrss > most) fail_msg("case %zu: expected at most %ld KiB, found %ld", i, most, usage.ru_maxrss);
+#endif
+        free(json);
+        free(text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(costs_are_bounded_by_the_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
