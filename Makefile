@@ -83,6 +83,7 @@ MEMORY := $(foreach f,file_map file_read file_close access stat,-Wl,--wrap=$(f))
 IN_MEMORY := $(addprefix $(B)/tests/test_,checkpoint tokenizer tokenizer_json text_cost gguf_vocab hf_tokenizer tiktoken)
 $(IN_MEMORY): LDFLAGS += $(MEMORY)
 $(IN_MEMORY): $(B)/tests/untrusted.o
+$(B)/tests/test_alloc: LDFLAGS += -Wl,--wrap=onig_new
 
 # Fuzz targets: gcc's replay gives each its corpus, clang's libFuzzer makes up inputs of its own.
 $(B)/tests/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o $(B)/libmodel.a

@@ -24,7 +24,7 @@ struct Regex {
 };
 
 struct RegexSpace {
-    OnigRegion *region;
+    OnigRegion region; /* its arrays are owned here: the engine loses them when memory runs out */
     OnigMatchParam *limits;
     uint64_t steps; /* left */
     size_t bytes;   /* left */
@@ -131,6 +131,14 @@ Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, 
         regex_free(r);
         r = NULL;
     }
+    /* The engine does not survive a lack of memory while it reads an expression. So it is asked for before: a class
+     * like \p{L} takes some thousand bytes a letter of the expression. */
+    void *reserve = r && n < SIZE_MAX >> 16 ? malloc((1 << 20) + 4096 * n) : NULL;
+    if (!reserve) {
+        free(r);
+        r = NULL;
+    }
+    free(reserve);
     size_t n_spelled;
     char *spelled = r ? spell_punct(pattern, n, &n_spelled) : NULL;
     OnigErrorInfo info = {0};
@@ -163,12 +171,11 @@ void regex_free(Regex *r) {
 RegexSpace *regex_space_new(size_t n_bytes) {
     RegexSpace *s = malloc(sizeof *s);
     if (!s) return NULL;
-    *s = (RegexSpace){.region = onig_region_new(),
-                      .limits = onig_new_match_param(),
+    *s = (RegexSpace){.limits = onig_new_match_param(),
                       .bytes = text_allowance(n_bytes),
                       .steps = BASE_STEPS + STEPS_PER_BYTE * (uint64_t)n_bytes,
                       .deadline = thread_ns() + BASE_NS + NS_PER_BYTE * (int64_t)n_bytes};
-    if (s->region && s->limits) {
+    if (s->limits) {
         onig_initialize_match_param(s->limits);
         size_t stack = BASE_STACK + n_bytes / 8;
         onig_set_match_stack_limit_size_of_match_param(s->limits, stack > INT32_MAX ? INT32_MAX : (unsigned)stack);
@@ -182,21 +189,35 @@ size_t *regex_space_bytes(RegexSpace *s) { return &s->bytes; }
 
 void regex_space_free(RegexSpace *s) {
     if (!s) return;
-    if (s->region) onig_region_free(s->region, 1);
+    free(s->region.beg);
+    free(s->region.end);
     if (s->limits) onig_free_match_param(s->limits);
     free(s);
+}
+
+/* Room for the captures of an expression and its match. */
+static bool reserve_region(OnigRegion *region, int n) {
+    if (n < ONIG_NREGION) n = ONIG_NREGION; /* the engine would do so */
+    if (n <= region->allocated) return true;
+    int *begin = realloc(region->beg, (size_t)n * sizeof *begin);
+    if (begin) region->beg = begin;
+    int *end = begin ? realloc(region->end, (size_t)n * sizeof *end) : NULL;
+    if (!end) return false;
+    region->end = end;
+    region->allocated = n;
+    return true;
 }
 
 /* Where the next match begins, or an error; its end is in the region. Within the budget. */
 static int search(const Regex *r, RegexSpace *space, const char *text, size_t n, size_t from) {
     const OnigUChar *begin = (const OnigUChar *)text, *end = begin + n;
+    if (!reserve_region(&space->region, onig_number_of_captures(r->code) + 1)) return ONIGERR_MEMORY;
     if (++space->searches % CLOCK_EVERY == 0 && thread_ns() > space->deadline)
         return ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
     for (unsigned long steps = FIRST_STEPS;; steps *= GROWTH) {
         onig_set_retry_limit_in_match_of_match_param(space->limits, steps);
         onig_set_retry_limit_in_search_of_match_param(space->limits, steps);
-        onig_region_clear(space->region);
-        int at = onig_search_with_param(r->code, begin, end, begin + from, end, space->region, ONIG_OPTION_NONE,
+        int at = onig_search_with_param(r->code, begin, end, begin + from, end, &space->region, ONIG_OPTION_NONE,
                                         space->limits);
         if (at != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && at != ONIGERR_RETRY_LIMIT_IN_MATCH_OVER) return at;
         if (space->steps < steps * GROWTH || thread_ns() > space->deadline) return at;
@@ -215,13 +236,14 @@ int regex_next(const Regex *r, RegexSpace *space, const char *text, size_t n, Re
         }
         int at = r->literal ? ONIG_MISMATCH : search(r, space, text, n, cursor->from);
         if (at == ONIG_MISMATCH) return 0;
+        if (at == ONIGERR_MEMORY) return fail(e, "text: memory: expected some for an expression, found none");
         if (at < 0) {
             OnigUChar why[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
             onig_error_code_to_str(why, at);
             return fail(e, "text: expression: expected a match in reasonable time, found: %s", (char *)why);
         }
-        *begin = (size_t)space->region->beg[0];
-        *end = (size_t)space->region->end[0];
+        *begin = (size_t)space->region.beg[0];
+        *end = (size_t)space->region.end[0];
         bool again = *begin == *end && cursor->any && *end == cursor->end;
         cursor->from = *end;
         if (!again) {

@@ -161,8 +161,8 @@ static int fill_added(struct Tokenizer *t, const cJSON *added, const char *file,
     const cJSON *item;
     size_t bytes = 0;
     cJSON_ArrayForEach(item, added) bytes += strlen(json_text(item, "content"));
-    t->n_normalized_texts = t->vocab.n;
     t->normalized_texts = calloc((size_t)t->vocab.n + 1, sizeof *t->normalized_texts);
+    if (t->normalized_texts) t->n_normalized_texts = t->vocab.n;
     RegexSpace *space = regex_space_new(bytes);
     int status = t->normalized_texts && space ? 0 : fail(e, "%s: memory: expected some, found none", file);
     for (item = added ? added->child : NULL; item && !status; item = item->next) {
