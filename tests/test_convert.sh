@@ -55,6 +55,23 @@ rm -rf "${dir:?}/xdir"
 if "$RUN" "$dir/with" -m convert -o "$dir/xdir" --quiet && cmp -s "$dir/with/tokenizer.json" "$dir/xdir/tokenizer.json" &&
     cmp -s "$dir/with/tokenizer_config.json" "$dir/xdir/tokenizer_config.json"; then ok "the tokenizer goes along"
 else not_ok "the tokenizer goes along" "$(ls "$dir/xdir")"; fi
+# A name may be a link: to a file of that kind (a cache's blobs) it goes along, to another it is left behind.
+mkdir "$dir/blobs" && mv "$dir/with/"*.json "$dir/blobs" && mv "$dir/with/model.safetensors" "$dir/blobs"
+(cd "$dir/blobs" && for f in *; do ln -s "../blobs/$f" "../with/$f"; done)
+printf 'root:x:0:0:root:/root:/bin/sh\n' >"$dir/secret"
+printf '{"password": "hunter2", "eos": 2}' >"$dir/secret.json"
+for name in special_tokens_map.json merges.txt tokenizer.model vocab.json; do ln -sf "$dir/secret" "$dir/with/$name"; done
+rm -rf "${dir:?}/xdir"
+"$RUN" "$dir/with" -m convert -o "$dir/xdir" --quiet
+if cmp -s "$dir/blobs/tokenizer.json" "$dir/xdir/tokenizer.json" && [ ! -e "$dir/xdir/special_tokens_map.json" ] &&
+    ! grep -rq root:x "$dir/xdir"; then ok "links to blobs go along, others do not"
+else not_ok "links to blobs go along, others do not" "$(ls "$dir/xdir")"; fi
+for name in special_tokens_map.json generation_config.json tokenizer_config.json vocab.json; do
+    ln -sf "$dir/secret.json" "$dir/with/$name"
+done
+rm -rf "${dir:?}/xdir"
+"$RUN" "$dir/with" -m convert -o "$dir/xdir" --quiet 2>/dev/null
+if ! grep -rq hunter2 "$dir/xdir" 2>/dev/null; then ok "nor does other JSON"; else not_ok "nor does other JSON" "$(ls "$dir/xdir")"; fi
 # the types are bit for bit those that the gguf module made from the same weights
 for type in f16 bf16 q8_0 q4_0 q4_1; do
     "$RUN" $F/base.gguf -m convert -o "$dir/$type.gguf" --type $type --quiet
@@ -136,5 +153,9 @@ for target in no.gguf no.bin nodir; do
     cut "a source that shrinks" weights/shakespeare.gguf shrinks
 done
 # A large file that only goes along: nobody touches its bytes but the copy.
-cp -r $F/base_hf "$dir/large" && head -c 100000000 /dev/zero >"$dir/large/tokenizer.json"
+cp -r $F/base_hf "$dir/large" && {
+    printf '{"model": {"vocab": {"a": 0}}'
+    head -c 100000000 /dev/zero | tr '\0' ' '
+    printf '}'
+} >"$dir/large/tokenizer.json"
 cut "a tokenizer that shrinks" "$dir/large" shrinks

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "convert/carry.h"
 #include "convert/writer.h"
 
 /* ---- Temporary names ----------------------------------------------------------------------------- */
@@ -45,6 +46,9 @@ static int copy_tokenizer(Writer *w, const char *from_dir, const char *to_dir, b
         snprintf(from, sizeof from, "%s/%s", from_dir, names[i]);
         snprintf(to, sizeof to, "%s/%s", to_dir, names[i]);
         if (access(from, F_OK) != 0) continue;
+        int understood = carry_understands(from, names[i], w->e);
+        if (understood < 0) return -1;
+        if (!understood) continue;
         if (file_map(&file, from, w->e)) return -1;
         w->copied = &file;
         int status = write_file(w, to, copy_body);
