@@ -26,7 +26,7 @@ converted() {
 for source in base_hf base.gguf base_v0.bin base_v1.bin; do
     for target in x.gguf x.bin xdir; do converted "$source to $target" $F/$source "$dir/$target" 1e-5; done
 done
-for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf mha_tied_hf biases_hf qwen2_hf qwen2.gguf; do
+for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf mha_tied_hf biases_hf qwen2_hf qwen2.gguf gpt2_hf gpt2.gguf; do
     converted "$source to GGUF" $F/$source "$dir/$source.gguf" 1e-5
 done
 for source in rope_yarn_hf rope_llama3_hf rope_longrope_hf rope_linear_hf mqa_head_dim_hf biases_hf rope_yarn.gguf qwen2_hf qwen2.gguf; do
@@ -50,6 +50,17 @@ if [ -d "$dir/empty" ]; then ok "a refusal leaves an empty directory"; else not_
 if "$RUN" $F/base.gguf -m convert -o "$dir/empty" --quiet; then same "into an empty directory" $F/base.gguf "$dir/empty" 1e-5
 else not_ok "into an empty directory" "exit $?"; fi
 converted "parts of a GGUF to one" $F/base_q4_1_split-00001-of-00003.gguf "$dir/joined.gguf" 0
+# every family both ways, but where a format has no place for it
+tokens=1,34,22,5,7,9,40,43,2,17,11,30
+for source in $F/families/*; do
+    name=${source##*/}
+    [ -e "$source/config.json" ] || case $name in *.gguf) ;; *) continue ;; esac
+    case $name in mistral | ministral | vaultgemma | helium | cwm) ;; # no such GGUF, or none with its window
+    *) converted "$name to GGUF" "$source" "$dir/family.gguf" 1e-5 ;; esac
+    case $name in falcon* | apertus.gguf) ;; # names that depend on the norms; a rule as numbers
+    *) converted "$name to a directory" "$source" "$dir/xdir" 1e-5 ;; esac
+done
+tokens=1,34,22,5,7,9,40,63
 cp -r $F/base_hf "$dir/with" && cp $F/tokenizers/llama/*.json "$dir/with"
 rm -rf "${dir:?}/xdir"
 if "$RUN" "$dir/with" -m convert -o "$dir/xdir" --quiet && cmp -s "$dir/with/tokenizer.json" "$dir/xdir/tokenizer.json" &&
@@ -108,7 +119,9 @@ refused "frequency factors that config.json cannot say" 1 "rope_freqs\|factors" 
 mkdir "$dir/full.gguf" "$dir/full" && : >"$dir/full/x"
 refused "a directory called .gguf" 1 "full.gguf" $F/base.gguf -m convert -o "$dir/full.gguf"
 refused "a directory that is full" 1 "full" $F/base.gguf -m convert -o "$dir/full"
-refused "GPT-2" 1 "llama\|GPT-2\|gpt2" $F/gpt2_hf -m convert -o "$dir/no.gguf"
+refused "GPT-2 to a directory" 1 "Conv1D" $F/gpt2_hf -m convert -o "$dir/nodir"
+refused "a window that a GGUF llama has no key for" 1 "a window" $F/families/mistral -m convert -o "$dir/no.gguf"
+refused "settings that .bin has no place for" 1 "LLaMA" $F/families/qwen3 -m convert -o "$dir/no.bin"
 empty "nothing is left of a refused conversion" "$(find "$dir" -maxdepth 1 -name 'no*')"
 for target in no.gguf no.bin nodir; do # the file-size limit stands in for a full disk; its signal must not end the program
     (ulimit -f 20; "$RUN" $F/base.gguf -m convert -o "$dir/$target" >/dev/null 2>"$dir/err")

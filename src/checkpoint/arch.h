@@ -19,6 +19,7 @@ enum { FIELD_QKV = FIELD_COUNT, FIELD_QKV_BIAS, FIELD_GATE_UP, FIELD_END };
 /* Split - how q, k and v lie in a fused tensor, by rows. */
 typedef enum {
     SPLIT_BLOCKS, /* all of q, all of k, all of v */
+    SPLIT_GROUPS, /* for each KV head the heads of q that share it, then k, then v */
 } Split;
 
 /* TensorName - a family's name for a field, where it is not the column's; NULL: the family has no such tensor. */
@@ -47,8 +48,11 @@ Mat field_mat(const Weights *w, const Config *c, Field field, int layer);
 void field_set(Weights *w, Layer *layers, Field field, int layer, const Mat *m, const float *vector);
 
 /* field_needed, field_allowed - must, and may, a model of this config have the field? */
-bool field_needed(Field field, const Config *c);
-bool field_allowed(Field field, const Config *c);
+bool field_needed(Field field, const Arch *a, const Config *c);
+bool field_allowed(Field field, const Arch *a, const Config *c);
+
+/* field_is_norm - a norm's weight, which norm_offset is added to. */
+bool field_is_norm(Field field);
 
 /* field_by_pairs - its rows are the features of q's or k's heads, in the order of the pairing. field_of_kv - its rows
  * are those of the KV heads. */
@@ -78,7 +82,22 @@ typedef enum {
     KEY_ROPE_THETA,
     KEY_PARTIAL_ROTARY,
     KEY_ROTARY_DIM,
+    KEY_MAX_WINDOW_LAYERS,
+    KEY_WINDOW_PATTERN,   /* every so many layers one has no window */
+    KEY_NO_ROPE_INTERVAL, /* every so many layers one has no RoPE */
+    KEY_LOCAL_THETA,      /* of the layers with a window */
+    KEY_QUERY_SCALAR,     /* scores are scaled by 1 / sqrt of it */
     KEY_ATTN_SCALE,
+    KEY_ATTN_SOFTCAP,
+    KEY_LOGIT_SOFTCAP,
+    KEY_CLAMP,
+    KEY_QK_NORM,
+    KEY_PARALLEL,
+    KEY_NEW_DECODER, /* Falcon's second architecture */
+    KEY_TEMPERATURE,
+    KEY_LOGIT_DIVISOR,
+    KEY_DEPTH_SCALE, /* MiniCPM: residual_scale times sqrt(n_layers) */
+    KEY_DIM_BASE,    /* MiniCPM: logit_scale times dim */
     KEY_EMB_SCALE,
     KEY_RESIDUAL_SCALE,
     KEY_LOGIT_SCALE,
@@ -94,13 +113,15 @@ typedef struct {
     KeyKind kind;
     bool needed[STYLES]; /* a file without it is refused */
     bool common;         /* every family has it; else it is at its neutral value, but where the family's row says it */
+    bool implied;        /* a GGUF without it has the family's default too, as llama.cpp does */
     double neutral;      /* the value that changes nothing */
     double min, max;
 } KeyInfo;
 
 extern const KeyInfo key_info[KEY_COUNT];
 
-/* KeyName - what a family calls a key where that is not the column's name, and the value of a file that omits it. */
+/* KeyName - what a family calls a key where that is not the column's name, and the value of a file that omits it. A key
+ * may have a second row with another name that files have. */
 typedef struct {
     Key key;
     const char *name; /* NULL: as in the column */
@@ -116,20 +137,33 @@ typedef struct {
 /* key_name - the name of a key in the files of a family; NULL: none. */
 const char *key_name(const Arch *a, Style style, Key key);
 
-/* key_find - the key of that name; -1: none. */
+/* key_find - the key of that name, or of another name of it; -1: none. */
 int key_find(const Arch *a, Style style, const char *name, size_t n);
 
 /* key_default - the value of a config.json without the key; NAN: none. key_has - may it be other than neutral? */
 double key_default(const Arch *a, Key key);
+bool key_default_given(const Arch *a, Key key);
 bool key_has(const Arch *a, Key key);
 
 /* key_neutral - a key that the family does not have must be at the value that changes nothing. `name` is as in the
  * file. */
 int key_neutral(Key key, const char *name, double found, const Config *c, const char *path, Error *e);
 
-/* facts_config - Facts to Config: everything but RoPE. config_facts - the way back, for the writers. */
+/* LayerKind - what sets a layer apart from the others. */
+typedef struct LayerKind {
+    bool windowed, no_rope;
+    int window;
+    RopeUse rope;
+} LayerKind;
+
+/* layer_kinds - makes ck->layer_kinds: windowed, window and no_rope of each layer as they are where the file has no
+ * list of them. A window that the family does not have is refused; `prefix` is that of a GGUF's keys. layer_rope - then
+ * rope, and window 0 where there is none. */
+int layer_kinds(Checkpoint *ck, const Facts *f, const char *path, const char *prefix, Error *e);
+void layer_rope(Checkpoint *ck);
+
+/* facts_config - Facts to Config: everything but RoPE. */
 int facts_config(Config *c, const Arch *a, Style style, const Facts *f, const char *path, Error *e);
-void config_facts(Facts *f, const Config *c, const Weights *w);
 
 /* key_harmless - refuses a key of config.json that is no number of a model unless it has no bearing on a forward pass,
  * or is at the value where it has none. */
@@ -139,10 +173,26 @@ int key_harmless(const struct cJSON *item, const char *path, Error *e);
 /* ---- Families (arch.c) ------------------------------------------------------------------------- */
 
 enum {
-    ARCH_CONV1D = 1,       /* matrices of a Hugging Face file are [in, out] */
-    ARCH_WHOLE_ROTARY = 2, /* its default RoPE rotates all features, whatever partial_rotary_factor says */
-    ARCH_SWITCHES = 4,     /* config.json says which norm, FFN and positions */
-    ARCH_USE_WINDOW = 8, /* its window is used where use_sliding_window says so; other families do not read that key */
+    ARCH_CONV1D = 1 << 0,              /* matrices of a Hugging Face file are [in, out] */
+    ARCH_WHOLE_ROTARY = 1 << 1,        /* its default RoPE rotates all features, whatever partial_rotary_factor says */
+    ARCH_SWITCHES = 1 << 2,            /* config.json says which norm, FFN and positions */
+    ARCH_USE_WINDOW = 1 << 3,          /* the window counts where use_sliding_window says so; others do not read that */
+    ARCH_FIRST_FULL = 1 << 4,          /* the first layer of each pattern has no window, else the last */
+    ARCH_LOCAL_ROPE = 1 << 5,          /* layers with a window have a RoPE of their own */
+    ARCH_FULL_WITHOUT_ROPE = 1 << 6,   /* where some layers have a window, the others have no RoPE */
+    ARCH_PLUS_1 = 1 << 7,              /* norms multiply by 1 + weight */
+    ARCH_SQRT_EMBEDDING = 1 << 8,      /* the embedding is multiplied by sqrt(dim) */
+    ARCH_POST_NORMS = 1 << 9,          /* norms of what attention and FFN add */
+    ARCH_NO_PRE_NORM = 1 << 10,        /* none before them */
+    ARCH_BARE_NORMS = 1 << 11,         /* norms without weights */
+    ARCH_PARALLEL = 1 << 12,           /* attention and FFN side by side */
+    ARCH_ONE_NORM = 1 << 13,           /* ... which may read the same norm */
+    ARCH_DIVIDED_LOGITS = 1 << 14,     /* logit_scale of a GGUF divides */
+    ARCH_HEAD_BIAS = 1 << 15,          /* lm_head has a bias */
+    ARCH_LAYER_TYPES = 1 << 16,        /* layer_types says which layers have the window */
+    ARCH_SWAPPED_NORMS = 1 << 18,      /* a GGUF that has both norms calls the FFN's attn_norm */
+    ARCH_NORM_SAYS_PARALLEL = 1 << 19, /* a GGUF without the FFN's norm is parallel */
+    ARCH_TANH_GELU = 1 << 17,          /* "gelu" means the tanh form */
 };
 
 /* Bias - whether projections have one: a fact of its own for q, k and v, for the output, and for the FFN. */
@@ -158,7 +208,11 @@ struct Arch {
     PosKind pos;
     RopePairing hf_pairing, gguf_pairing;
     Bias qkv_bias, out_bias, mlp_bias;
+    QkNorm qk_norm;
+    Split split; /* of a Hugging Face file's fused q, k and v */
     unsigned traits;
+    const RopeConfig *rope;       /* the rule of a config.json that has none; NULL: the default one */
+    float temperature;            /* ... and its llama_4_scaling_beta */
     const char *activation;       /* the key; NULL: hidden_act */
     const KeyName *keys;          /* ended by KEY_COUNT; NULL: none */
     const TensorName *tensors;    /* of a Hugging Face file, ended by FIELD_END; NULL: none */

@@ -29,7 +29,9 @@ int config_check(const Config *c, const char *path, Error *e) {
                     (long long)c->n_heads * c->head_dim);
     if (!(isfinite(c->norm_eps) && c->norm_eps >= 0))
         return fail(e, "%s: norm eps: expected a number from 0, found %g", path, (double)c->norm_eps);
-    return c->pos == POS_ROPE ? rope_check(&c->rope, c->head_dim, path, e) : 0;
+    if (c->pos != POS_ROPE) return 0;
+    if (c->rope_local.rotary_dim && rope_check(&c->rope_local, c->head_dim, path, e)) return -1;
+    return rope_check(&c->rope, c->head_dim, path, e);
 }
 
 const float *checkpoint_vector(Checkpoint *ck, const Mat *m, Error *e) {
@@ -83,9 +85,12 @@ static int bind_tensor(Checkpoint *ck, const Tensor *t, unsigned char *seen, Wei
     if (t->layer >= c->n_layers)
         return fail(e, "%s: %s: expected layers 0 to %d, found layer %d", t->file, t->name, c->n_layers - 1, t->layer);
     /* A tensor that the switches leave no place for would be ignored: that changes the result. */
-    if (!field_allowed(t->field, c))
+    if (!field_allowed(t->field, ck->family, c))
         return fail(e, "%s: %s: expected no such tensor with this config, found one", t->file, t->name);
-    if (t->mat.rows != rows || t->mat.cols != cols)
+    Mat m = t->mat;
+    bool by_head = t->field == FIELD_Q_NORM || t->field == FIELD_K_NORM; /* [heads, head_dim] is as long as one row */
+    if (by_head && (long long)m.rows * m.cols == cols) m.cols = cols, m.rows = 1;
+    if (m.rows != rows || m.cols != cols)
         return field_is_vector(t->field) ? fail(e, "%s: %s: shape: expected [%d], found %d x %d values", t->file,
                                                 t->name, cols, t->mat.rows, t->mat.cols)
                                          : fail(e, "%s: %s: shape: expected [%d, %d], found [%d, %d]", t->file, t->name,
@@ -94,9 +99,9 @@ static int bind_tensor(Checkpoint *ck, const Tensor *t, unsigned char *seen, Wei
     if (*mark) return fail(e, "%s: %s: expected once, found twice", t->file, t->name);
     *mark = 1;
     if (t->field == FIELD_LM_HEAD && c->tied) return 0; /* a copy of tok_emb that is not needed */
-    const float *vector = field_is_vector(t->field) ? checkpoint_vector(ck, &t->mat, e) : NULL;
+    const float *vector = field_is_vector(t->field) ? checkpoint_vector(ck, &m, e) : NULL;
     if (field_is_vector(t->field) && !vector) return -1;
-    field_set(w, ck->layers, t->field, t->layer, &t->mat, vector);
+    field_set(w, ck->layers, t->field, t->layer, &m, vector);
     ck->params += (size_t)rows * (size_t)cols;
     ck->weights_bytes += mat_bytes(&t->mat);
     return 0;
@@ -109,7 +114,7 @@ static int check_complete(const Checkpoint *ck, const unsigned char *seen, Error
         int first = layer < 0 ? 0 : FIELD_ATTN_NORM, last = layer < 0 ? FIELD_ATTN_NORM : FIELD_COUNT;
         for (int f = first; f < last; f++) {
             bool there = seen[(size_t)(layer + 1) * FIELD_COUNT + (size_t)f];
-            if (!there && field_needed((Field)f, c)) {
+            if (!there && field_needed((Field)f, ck->family, c)) {
                 if (layer < 0) return fail(e, "%s: %s: expected the tensor, found none", ck->path, field_name(f));
                 return fail(e, "%s: %s of layer %d: expected the tensor, found none", ck->path, field_name(f), layer);
             }
@@ -135,6 +140,10 @@ int checkpoint_bind(Checkpoint *ck, Config *config, Weights *weights, Error *e) 
     if (!status) status = check_complete(ck, seen, e);
     free(seen);
     if (status) return -1;
+    for (int i = 0; i < c->n_layers && ck->layer_kinds; i++) {
+        ck->layers[i].attn.window = ck->layer_kinds[i].window;
+        ck->layers[i].attn.rope = ck->layer_kinds[i].rope;
+    }
     if (c->tied) weights->lm_head = weights->tok_emb;
     *config = *c;
     return 0;

@@ -47,7 +47,23 @@ static int add_one(Checkpoint *ck, Field field, int layer, const File *file, con
     return 0;
 }
 
-int checkpoint_add(Checkpoint *ck, int field, int layer, const File *file, const char *name, Mat mat, Error *e) {
+/* Rows of q (which = 0), k or v out of groups, in an order of their own: a copy. */
+static int gather(Checkpoint *ck, Mat *m, int which, Error *e) {
+    const Config *c = &ck->config;
+    size_t each = m->stride_bytes, head = (size_t)c->head_dim * each;
+    int shared = c->n_heads / c->n_kv_heads, count = which ? 1 : shared, first = which ? shared + which - 1 : 0;
+    char *copy = checkpoint_alloc(ck, (size_t)(c->n_kv_heads * count), head, e);
+    if (!copy) return -1;
+    for (int kv = 0; kv < c->n_kv_heads; kv++)
+        memcpy(copy + (size_t)(kv * count) * head, (const char *)m->data + (size_t)(kv * (shared + 2) + first) * head,
+               (size_t)count * head);
+    m->data = copy;
+    m->rows = c->n_kv_heads * count * c->head_dim;
+    return 0;
+}
+
+int checkpoint_add(Checkpoint *ck, int field, int layer, const File *file, const char *name, Mat mat, Split split,
+                   Error *e) {
     const Config *c = &ck->config;
     int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim, ffn = c->hidden_dim;
     const struct {
@@ -60,15 +76,21 @@ int checkpoint_add(Checkpoint *ck, int field, int layer, const File *file, const
     if (field < FIELD_COUNT) return add_one(ck, (Field)field, layer, file, name, mat, e);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i].fused != field) continue;
-        bool vector = field == FIELD_QKV_BIAS;
+        bool vector = field == FIELD_QKV_BIAS, groups = split == SPLIT_GROUPS && field != FIELD_GATE_UP;
         int rows = vector ? mat.cols : mat.rows, from = 0, all = parts[i].rows[0] + parts[i].rows[1] + parts[i].rows[2];
         if (rows != all || (vector && (mat.rows != 1 || dtype_info[mat.dtype].block_values != 1)))
             return fail(e, "%s: %s: shape: expected %d outputs, found %d", file->path, name, all, rows);
+        if (vector) { /* a column, while it is split */
+            mat.rows = mat.cols;
+            mat.cols = 1;
+            mat.stride_bytes = dtype_row_bytes(mat.dtype, 1);
+        }
         for (int j = 0; j < parts[i].n; from += parts[i].rows[j++]) {
-            Mat part = vector ? mat : mat_rows(&mat, from, parts[i].rows[j]);
+            Mat part = groups ? mat : mat_rows(&mat, from, parts[i].rows[j]);
+            if (groups && gather(ck, &part, j, e)) return -1;
             if (vector) {
-                part.data = (const char *)mat.data + dtype_row_bytes(mat.dtype, (size_t)from);
-                part.cols = parts[i].rows[j];
+                part.cols = part.rows;
+                part.rows = 1;
             }
             if (add_one(ck, parts[i].field[j], layer, file, name, part, e)) return -1;
         }
@@ -131,6 +153,7 @@ void checkpoint_close(Checkpoint *ck) {
     free(ck->owned);
     free(ck->tensors);
     free(ck->layers);
+    free(ck->layer_kinds);
     free(ck->path);
     *ck = (Checkpoint){0};
 }

@@ -17,6 +17,7 @@ typedef enum {
     FIELD_FINAL_NORM,
     FIELD_FINAL_NORM_BIAS,
     FIELD_LM_HEAD,
+    FIELD_LM_HEAD_BIAS,
     FIELD_ATTN_NORM, /* from here on: one for each layer */
     FIELD_ATTN_NORM_BIAS,
     FIELD_WQ,
@@ -35,6 +36,15 @@ typedef enum {
     FIELD_B_GATE,
     FIELD_B_UP,
     FIELD_B_DOWN,
+    FIELD_Q_NORM,
+    FIELD_K_NORM,
+    FIELD_ATTN_POST_NORM,
+    FIELD_FFN_POST_NORM,
+    FIELD_SINKS,
+    FIELD_XIELU_ALPHA_P,
+    FIELD_XIELU_ALPHA_N,
+    FIELD_XIELU_BETA,
+    FIELD_XIELU_EPS,
     FIELD_COUNT
 } Field;
 
@@ -64,11 +74,12 @@ typedef struct {
     Tensor *tensors; /* [n_tensors] */
     void **owned;    /* converted tensors, config arrays; freed on close */
     size_t n_owned;
-    int version;                  /* of llama2.c and GGUF files */
-    int bos;                      /* -1: unknown */
-    int eos[16], n_eos;           /* all end tokens that config.json and generation_config.json name */
-    size_t params, weights_bytes; /* of the tensors the model uses */
-    Layer *layers;                /* [n_layers] that checkpoint_bind hands out */
+    struct LayerKind *layer_kinds; /* [n_layers], owned; NULL: all alike */
+    int version;                   /* of llama2.c and GGUF files */
+    int bos;                       /* -1: unknown */
+    int eos[16], n_eos;            /* all end tokens that config.json and generation_config.json name */
+    size_t params, weights_bytes;  /* of the tensors the model uses */
+    Layer *layers;                 /* [n_layers] that checkpoint_bind hands out */
 } Checkpoint;
 
 /* checkpoint_open - sniffs the format, reads the header and config, checks every size. */

@@ -20,8 +20,10 @@ File *checkpoint_map(Checkpoint *ck, const char *path, Error *e);
 void *checkpoint_own(Checkpoint *ck, void *p, Error *e);
 void *checkpoint_alloc(Checkpoint *ck, size_t count, size_t item_bytes, Error *e);
 
-/* checkpoint_add - one more tensor, as the field or, of a fused one (FIELD_QKV...), as each of the fields in it. */
-int checkpoint_add(Checkpoint *ck, int field, int layer, const File *file, const char *name, Mat mat, Error *e);
+/* checkpoint_add - one more tensor, as the field or, of a fused one (FIELD_QKV...), as each of the fields in it; q, k
+ * and v lie in it as `split` says. */
+int checkpoint_add(Checkpoint *ck, int field, int layer, const File *file, const char *name, Mat mat, Split split,
+                   Error *e);
 
 /* config_check - counts positive and in range, heads divisible, products that fit. */
 int config_check(const Config *c, const char *path, Error *e);

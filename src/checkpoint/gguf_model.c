@@ -43,6 +43,10 @@ static bool get_float(Keys *k, const char *name, double *out) {
 static int check_known(const Keys *k, const Arch *a) {
     static const char *const other[] = {
         "attention.causal",
+        "attention.layer_norm_epsilon", /* of the norm that the family does not have */
+        "attention.layer_norm_rms_epsilon",
+        "attention.sliding_window_pattern",
+        "attention.temperature_length",
         "expert_used_count",
         "rope.scale_linear",
         "rope.scaling.type",
@@ -81,12 +85,24 @@ static int read_facts(Keys *k, const Arch *a, Facts *f) {
         if (info->kind == KEY_INT) {
             f->given[key] = get_int(k, name, &x, (int64_t)info->min, (int64_t)info->max);
             f->value[key] = x;
+        } else if (info->kind == KEY_FLAG) {
+            char flag_key[128];
+            bool flag = false;
+            int found = gguf_get_bool(k->g, full(k, name, flag_key), &flag, k->e);
+            if (found < 0) return -1;
+            f->given[key] = found > 0;
+            f->value[key] = flag;
         } else {
             f->given[key] = get_float(k, name, &f->value[key]);
         }
         if (k->failed) return -1;
         if (!f->given[key] && info->needed[STYLE_GGUF])
             return fail(k->e, "%s: %s.%s: expected the key, found none", k->path, k->arch, name);
+    }
+    for (int key = 0; key < KEY_COUNT; key++) {
+        if (f->given[key] || !key_info[key].implied || isnan(key_default(a, (Key)key))) continue;
+        f->value[key] = key_default(a, (Key)key);
+        f->given[key] = true;
     }
     return 0;
 }
@@ -194,9 +210,11 @@ static int read_rope_rule(Keys *k, RopeConfig *r, int n_ctx, bool has_factor_set
         get_float(k, "rope.scaling.yarn_beta_fast", &r->beta_fast);
         get_float(k, "rope.scaling.yarn_beta_slow", &r->beta_slow);
         refuse_unless(k, "rope.scaling.yarn_ext_factor", 1, -1);
-        refuse_unless(k, "rope.scaling.yarn_log_multiplier", 0, 0);
+        get_float(k, "rope.scaling.yarn_log_multiplier", &r->mscale_all_dim);
+        if (r->mscale_all_dim != 0) r->mscale = 1; /* llama.cpp: the one that is not in the file */
         /* llama.cpp multiplies the key with YaRN's 0.1 ln(factor) + 1, Hugging Face replaces that. */
-        if (has_attn) attn *= r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1;
+        double grown = r->factor > 1 ? log(r->factor) : 0;
+        if (has_attn) attn *= (0.1 * grown + 1) / (0.1 * r->mscale_all_dim * grown + 1);
     } else if (str_is(type, "longrope") || (none && has_factor_sets)) {
         r->scaling = ROPE_SCALING_LONGROPE;
         r->factor = (double)n_ctx / r->original_ctx;
@@ -305,7 +323,30 @@ static int read_tensor(Checkpoint *ck, const File *file, const GgufTensor *t, Er
                         (unsigned long long)t->dims[i]);
     Mat m = {.dtype = (DType)dtype, .rows = (int)t->dims[1], .cols = (int)t->dims[0], .data = t->data};
     m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
-    return checkpoint_add(ck, field, layer, file, name, m, e);
+    return checkpoint_add(ck, field, layer, file, name, m, SPLIT_BLOCKS, e);
+}
+
+/* Which layers have the window: every so many one has none, or a list. */
+static int read_layers(Checkpoint *ck, Keys *k, Facts *f, Error *e) {
+    const Config *c = &ck->config;
+    char key[128];
+    f->given[KEY_USE_WINDOW] = true; /* a GGUF that names a window means it */
+    f->value[KEY_USE_WINDOW] = 1;
+    const GgufKv *pattern = gguf_find(k->g, full(k, "attention.sliding_window_pattern", key));
+    bool list = pattern && pattern->type == GGUF_ARRAY;
+    if (list && (pattern->n != (size_t)c->n_layers || pattern->item_type != GGUF_BOOL))
+        return fail(e, "%s: %s: expected %d booleans, found something else", ck->path, key, c->n_layers);
+    int every = 0;
+    if (pattern && !list && get_int(k, "attention.sliding_window_pattern", &every, 0, INT32_MAX)) {
+        f->given[KEY_WINDOW_PATTERN] = true;
+        f->value[KEY_WINDOW_PATTERN] = every;
+    }
+    if (k->failed) return -1;
+    if (layer_kinds(ck, f, ck->path, k->arch, e)) return -1;
+    LayerKind *kinds = ck->layer_kinds;
+    for (int i = 0; i < c->n_layers && list; i++) kinds[i].windowed = kinds[i].window && pattern->value[i];
+    layer_rope(ck);
+    return 0;
 }
 
 static int read_config(Checkpoint *ck, Keys *k, Error *e) {
@@ -327,12 +368,11 @@ static int read_config(Checkpoint *ck, Keys *k, Error *e) {
         return fail(e, "%s: %s.vocab_size: expected %d, the rows of the embedding, found %.0f", ck->path, k->arch,
                     vocab, f.value[KEY_VOCAB_SIZE]);
     if (facts_config(c, a, STYLE_GGUF, &f, ck->path, e)) return -1;
+    if (key_has(a, KEY_QK_NORM) && !find_tensor(ck, "blk.0.attn_q_norm.weight")) c->attn.qk_norm = QK_NORM_NONE;
+    if (a->traits & ARCH_NORM_SAYS_PARALLEL) c->parallel = !find_tensor(ck, "blk.0.ffn_norm.weight");
     c->vocab_size = vocab;
     c->tied = !find_tensor(ck, "output.weight");
-    if (f.given[KEY_WINDOW] && f.value[KEY_WINDOW] > 0 && f.value[KEY_WINDOW] < c->n_ctx)
-        return fail(e, "%s: %s.attention.sliding_window: expected none, found %.0f, which is not supported", ck->path,
-                    k->arch, f.value[KEY_WINDOW]);
-    if (c->pos != POS_ROPE) return config_check(c, ck->path, e);
+    if (c->pos != POS_ROPE) return config_check(c, ck->path, e) || read_layers(ck, k, &f, e) ? -1 : 0;
     Config counts = *c; /* before n_ctx and head_dim are computed with */
     counts.pos = POS_LEARNED;
     if (config_check(&counts, ck->path, e)) return -1;
@@ -341,7 +381,45 @@ static int read_config(Checkpoint *ck, Keys *k, Error *e) {
     if (f.given[KEY_ROPE_THETA]) r->theta = f.value[KEY_ROPE_THETA];
     if (f.given[KEY_ROTARY_DIM]) r->rotary_dim = (int)f.value[KEY_ROTARY_DIM];
     bool sets = find_tensor(ck, "rope_factors_long.weight") && find_tensor(ck, "rope_factors_short.weight");
-    return read_rope_rule(k, r, c->n_ctx, sets) || read_factors(ck, r, e) ? -1 : 0;
+    if (read_rope_rule(k, r, c->n_ctx, sets) || read_factors(ck, r, e) || read_layers(ck, k, &f, e)) return -1;
+    if (a->traits & ARCH_LOCAL_ROPE) { /* llama.cpp scales the layers without a window only */
+        c->rope_local = rope_defaults(c, a->gguf_pairing);
+        c->rope_local.rotary_dim = r->rotary_dim;
+        c->rope_local.theta = f.given[KEY_LOCAL_THETA] ? f.value[KEY_LOCAL_THETA] : r->theta;
+    }
+    if (c->attn.temperature != 0) c->attn.temperature_ctx = r->original_ctx;
+    return 0;
+}
+
+/* Falcon: with two norms attn_norm is the FFN's, attn_norm_2 that of attention; with one it is both's. */
+static void swap_norms(Checkpoint *ck) {
+    static const Field other[FIELD_COUNT] = {[FIELD_ATTN_NORM] = FIELD_FFN_NORM,
+                                             [FIELD_ATTN_NORM_BIAS] = FIELD_FFN_NORM_BIAS,
+                                             [FIELD_FFN_NORM] = FIELD_ATTN_NORM,
+                                             [FIELD_FFN_NORM_BIAS] = FIELD_ATTN_NORM_BIAS};
+    bool two = false;
+    for (size_t i = 0; i < ck->n_tensors; i++) two |= ck->tensors[i].field == FIELD_FFN_NORM;
+    for (size_t i = 0; i < ck->n_tensors && two; i++)
+        if (other[ck->tensors[i].field]) ck->tensors[i].field = other[ck->tensors[i].field];
+}
+
+/* The numbers of xIELU are keys: an array with one for each layer, or one for all. */
+static int read_xielu(Checkpoint *ck, Error *e) {
+    static const char *const key[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
+    for (int i = 0; i < 4; i++) {
+        const GgufKv *kv = gguf_find(&ck->gguf, key[i]);
+        bool list = kv && kv->type == GGUF_ARRAY;
+        if (!kv || (list ? kv->item_type : kv->type) != GGUF_F32 || (list && kv->n != (size_t)ck->config.n_layers))
+            return fail(e, "%s: %s: expected %d f32 numbers, found %s", ck->path, key[i], ck->config.n_layers,
+                        kv ? "something else" : "none");
+        for (int layer = 0; layer < ck->config.n_layers; layer++) {
+            Mat m = {.dtype = DTYPE_F32, .rows = 1, .cols = 1, .stride_bytes = sizeof(float)};
+            m.data = kv->value + (list ? (size_t)layer * sizeof(float) : 0);
+            if (checkpoint_add(ck, FIELD_XIELU_ALPHA_P + i, layer, ck->gguf.file, key[i], m, SPLIT_BLOCKS, e))
+                return -1;
+        }
+    }
+    return 0;
 }
 
 int gguf_model_open(Checkpoint *ck, Error *e) {
@@ -353,6 +431,10 @@ int gguf_model_open(Checkpoint *ck, Error *e) {
     if (found < 0) return -1;
     if (!found) return fail(e, "%s: general.architecture: expected the key, found none", ck->path);
     if (!ck->family && !(ck->family = arch_find(STYLE_GGUF, arch.s, arch.n, ck->path, e))) return -1;
+    char window[128];
+    snprintf(window, sizeof window, "%s.attention.sliding_window", ck->family->gguf);
+    for (const Arch *a = archs; a < archs + n_archs && gguf_find(g, window); a++) /* OLMo 2 with a window is OLMo 3 */
+        if (a->gguf && strcmp(a->gguf, ck->family->gguf) == 0 && (a->traits & ARCH_LAYER_TYPES)) ck->family = a;
     ck->arch = ck->family->name;
     Keys k = {.g = g, .arch = ck->family->gguf, .path = ck->path, .e = e};
     if (read_config(ck, &k, e) || check_vocabulary(ck, e)) return -1;
@@ -361,5 +443,6 @@ int gguf_model_open(Checkpoint *ck, Error *e) {
         for (size_t i = 0; i < one->n_tensors; i++)
             if (read_tensor(ck, one->file, &one->tensors[i], e)) return -1;
     }
-    return 0;
+    if (ck->family->traits & ARCH_SWAPPED_NORMS) swap_norms(ck);
+    return ck->config.ffn == FFN_XIELU ? read_xielu(ck, e) : 0;
 }

@@ -87,15 +87,16 @@ static int add_tensor(Loader *l, const File *file, const SafeTensor *t) {
     for (int i = 0; i < t->n_dims; i++)
         if (t->dims[i] < 1 || t->dims[i] > INT32_MAX)
             return fail(l->e, "%s: %s: shape: expected sizes from 1, found %lld", path, t->name, (long long)t->dims[i]);
-    if (t->n_dims < 1 || t->n_dims > 2)
+    bool number = t->n_dims == 0 && field >= FIELD_XIELU_ALPHA_P && field <= FIELD_XIELU_EPS;
+    if ((t->n_dims < 1 && !number) || t->n_dims > 2)
         return fail(l->e, "%s: %s: shape: expected 1 or 2 dimensions, found %d", path, t->name, t->n_dims);
     Mat m = {.dtype = (DType)dtype, .data = t->data};
     m.rows = t->n_dims == 2 ? (int)t->dims[0] : 1;
-    m.cols = (int)t->dims[t->n_dims - 1];
+    m.cols = number ? 1 : (int)t->dims[t->n_dims - 1];
     m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
     bool conv1d = (a->traits & ARCH_CONV1D) && layer >= 0 && t->n_dims == 2;
     if (conv1d && transpose(l, &m, t)) return -1;
-    return checkpoint_add(ck, field, layer, file, t->name, m, l->e);
+    return checkpoint_add(ck, field, layer, file, t->name, m, a->split, l->e);
 }
 
 /* Place - what the index says of one tensor. */
@@ -188,7 +189,7 @@ static int check_biases(const Loader *l) {
     for (int which = 0; which < BIASES; which++)
         for (int i = 0; i < 3 && l->config.bias[which]; i++) {
             Field f = promised[which][i];
-            if (found[f] || !field_allowed(f, &l->ck->config)) continue;
+            if (found[f] || !field_allowed(f, l->ck->family, &l->ck->config)) continue;
             const char *key = l->config.bias_key[which];
             return fail(l->e, "%s: %s: expected the bias (%s%s), found none", l->ck->path, field_name(f),
                         key ? key : l->ck->arch, key ? " is true" : " has it");

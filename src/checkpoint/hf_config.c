@@ -53,6 +53,8 @@ static int read_facts(const Reader *r, Facts *f) {
     for (int key = 0; key < KEY_COUNT; key++) {
         const char *name = key_name(a, a->style, (Key)key);
         if (!name) continue;
+        for (const KeyName *k = a->keys; k && k->key != KEY_COUNT && !given(r->root, name); k++)
+            if ((int)k->key == key && k->name && given(r->root, k->name)) name = k->name;
         if (given(r->root, name)) {
             if (read_number(r, (Key)key, name, &f->value[key])) return -1;
             f->given[key] = true;
@@ -86,9 +88,17 @@ static int read_factors(const Reader *r, const float **out, const cJSON *rope, c
 
 /* Keys of rope_parameters that are not the numbers of a rule. */
 static bool rope_key_known(const char *key) {
-    static const char *const other[] = {"type",         "rope_type",   "rope_theta",
-                                        "short_factor", "long_factor", "original_max_position_embeddings",
-                                        "truncate",     "finetuned",   "partial_rotary_factor"};
+    static const char *const other[] = {"type",
+                                        "rope_type",
+                                        "rope_theta",
+                                        "short_factor",
+                                        "long_factor",
+                                        "original_max_position_embeddings",
+                                        "truncate",
+                                        "finetuned",
+                                        "partial_rotary_factor",
+                                        "llama_4_scaling_beta",
+                                        "max_position_embeddings"};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (strcmp(key, other[i]) == 0) return true;
     for (int rule = 0; rule < ROPE_RULES; rule++)
@@ -143,6 +153,14 @@ static int read_rope(const Reader *r, const cJSON *rope, const char *where, cons
         return fail(r->e, "%s: %s: expected an object, found something else", r->path, where);
     *c = rope_defaults(config, r->ck->family->hf_pairing);
     if (f->given[KEY_ROPE_THETA]) c->theta = f->value[KEY_ROPE_THETA];
+    if (!rope && r->ck->family->rope) {
+        RopeConfig rule = *r->ck->family->rope;
+        rule.theta = c->theta;
+        rule.pairing = c->pairing;
+        rule.rotary_dim = c->rotary_dim;
+        *c = rule;
+        return 0;
+    }
     if (rope && rope_type(r, rope, where, &type)) return -1;
     int rule = 0;
     while (rule < ROPE_RULES && strcmp(type, rope_rules[rule].name) != 0) rule++;
@@ -186,18 +204,27 @@ static int read_rope(const Reader *r, const cJSON *rope, const char *where, cons
 /* ---- Words ------------------------------------------------------------------------------------- */
 
 static int read_activation(const Reader *r) {
+    enum { NO = -1 };
     static const struct {
         const char *name;
-        FfnKind ffn;
-    } known[] = {{"silu", FFN_SWIGLU}, {"swish", FFN_SWIGLU}, {"gelu_new", FFN_GELU}, {"gelu_pytorch_tanh", FFN_GELU}};
+        int gated, plain; /* FfnKind */
+    } known[] = {{"silu", FFN_SWIGLU, NO},           {"swish", FFN_SWIGLU, NO},
+                 {"gelu_new", FFN_GEGLU, FFN_GELU},  {"gelu_pytorch_tanh", FFN_GEGLU, FFN_GELU},
+                 {"gelu_fast", FFN_GEGLU, FFN_GELU}, {"gelu", FFN_GEGLU_ERF, FFN_GELU_ERF},
+                 {"relu2", NO, FFN_RELU2},           {"xielu", NO, FFN_XIELU}};
+    Config *c = &r->ck->config;
     const Arch *a = r->ck->family;
     const char *key = a->activation ? a->activation : "hidden_act", *expected = NULL;
     const cJSON *act = get(r->root, key);
-    if (!given(r->root, key) || (a->traits & ARCH_SWITCHES)) return 0;
+    bool gated = ffn_is_gated(c->ffn);
+    if (!given(r->root, key)) return 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (known[i].ffn != a->ffn) continue;
-        if (!expected) expected = known[i].name;
-        if (cJSON_IsString(act) && strcmp(act->valuestring, known[i].name) == 0) return 0;
+        int kind = gated ? known[i].gated : known[i].plain;
+        if ((FfnKind)kind == a->ffn && !expected) expected = known[i].name;
+        if (kind == NO || !cJSON_IsString(act) || strcmp(act->valuestring, known[i].name) != 0) continue;
+        c->ffn = (FfnKind)kind;
+        if ((a->traits & ARCH_TANH_GELU) && c->ffn == FFN_GEGLU_ERF) c->ffn = FFN_GEGLU;
+        return 0;
     }
     return fail(r->e, "%s: %s: expected %s, found %.40s, which is not supported", r->path, key, expected,
                 cJSON_IsString(act) ? act->valuestring : "no string");
@@ -262,16 +289,72 @@ static int read_bos(const Reader *r) {
 
 /* ---- The whole --------------------------------------------------------------------------------- */
 
-static int read_window(const Reader *r, const Facts *f) {
-    const Arch *a = r->ck->family;
-    const cJSON *given_window = get(r->root, "sliding_window");
-    bool follows_switch = (a->traits & ARCH_USE_WINDOW) || isnan(key_default(a, KEY_WINDOW));
-    bool used =
-        !follows_switch || (f->given[KEY_USE_WINDOW] ? f->value[KEY_USE_WINDOW] != 0 : !(a->traits & ARCH_USE_WINDOW));
-    int window = used && f->given[KEY_WINDOW] ? (int)f->value[KEY_WINDOW] : 0;
-    if (window == 0 || window >= r->ck->config.n_ctx) return 0;
-    return fail(r->e, "%s: sliding_window: expected none, found %d%s, which is not supported", r->path, window,
-                given_window ? "" : " (what the family has without the key; null says none)");
+/* Lists with an item for each layer: layer_types (windows), no_rope_layers (1: with RoPE). */
+static int read_layers(const Reader *r, const Facts *f) {
+    Checkpoint *ck = r->ck;
+    const Config *c = &ck->config;
+    const Arch *a = ck->family;
+    if (layer_kinds(ck, f, r->path, "", r->e)) return -1;
+    LayerKind *kinds = ck->layer_kinds;
+    for (int list = 0; list < 2; list++) {
+        const char *key = list ? "no_rope_layers" : "layer_types";
+        const cJSON *items = get(r->root, key), *item;
+        if (!given(r->root, key) || !key_default_given(a, list ? KEY_NO_ROPE_INTERVAL : KEY_WINDOW)) continue;
+        if (!list && !(a->traits & ARCH_LAYER_TYPES)) continue;
+        if (!cJSON_IsArray(items) || cJSON_GetArraySize(items) != c->n_layers)
+            return fail(r->e, "%s: %s: expected a list of %d, one a layer, found another", r->path, key, c->n_layers);
+        int i = 0;
+        cJSON_ArrayForEach(item, items) {
+            LayerKind *k = &kinds[i++];
+            const char *type = cJSON_IsString(item) ? item->valuestring : "";
+            if (list) k->no_rope = !cJSON_IsTrue(item) && !(cJSON_IsNumber(item) && item->valuedouble != 0);
+            else if (strcmp(type, "sliding_attention") == 0) k->windowed = k->window > 0;
+            else if (strcmp(type, "full_attention") == 0) k->windowed = false;
+            else
+                return fail(r->e, "%s: %s[%d]: expected full_attention or sliding_attention, found %.40s", r->path, key,
+                            i - 1, *type ? type : "something else");
+        }
+    }
+    layer_rope(ck);
+    return 0;
+}
+
+/* rope_parameters may be one dictionary, or one for each kind of layer. Layers with a window of families that have two
+ * RoPEs keep the plain one, whatever rope_scaling says: it is for the others. */
+static int read_ropes(const Reader *r, const Facts *f) {
+    Config *c = &r->ck->config;
+    const cJSON *rope = NULL, *by_kind = NULL, *local = NULL;
+    const char *where = "rope_parameters";
+    bool two = r->ck->family->traits & ARCH_LOCAL_ROPE;
+    if (given(r->root, where)) by_kind = get(r->root, where);
+    rope = by_kind;
+    if (given(by_kind, "full_attention") || given(by_kind, "sliding_attention")) {
+        rope = get(by_kind, "full_attention");
+        local = get(by_kind, "sliding_attention");
+    }
+    if (given(r->root, "rope_scaling") && get(r->root, "rope_scaling")->child) {
+        where = "rope_scaling";
+        rope = get(r->root, where);
+    }
+    if (cJSON_IsNull(rope)) rope = NULL;
+    int n_ctx = c->n_ctx;
+    double temperature = rope ? 0 : (double)r->ck->family->temperature;
+    if (read_rope(r, rope, where, f, &c->rope)) return -1;
+    if (json_number(&temperature, rope, "llama_4_scaling_beta", r->path, r->e)) return -1;
+    if (temperature != 0 && !key_default_given(r->ck->family, KEY_TEMPERATURE))
+        return fail(r->e, "%s: llama_4_scaling_beta: expected none for a %s, found %g", r->path, r->ck->arch,
+                    temperature);
+    c->attn.temperature = (float)temperature;
+    if (temperature != 0) c->attn.temperature_ctx = c->rope.original_ctx;
+    if (!two) return 0;
+    Facts own = *f;
+    own.value[KEY_ROPE_THETA] = f->given[KEY_LOCAL_THETA] ? f->value[KEY_LOCAL_THETA] : c->rope.theta;
+    own.given[KEY_ROPE_THETA] = true;
+    int longer = c->n_ctx;
+    c->n_ctx = n_ctx;
+    if (read_rope(r, cJSON_IsNull(local) ? NULL : local, where, &own, &c->rope_local)) return -1;
+    c->n_ctx = longer;
+    return 0;
 }
 
 static int read_config(const Reader *r, HfConfig *hf) {
@@ -289,16 +372,10 @@ static int read_config(const Reader *r, HfConfig *hf) {
     }
     if (ck->family->traits & ARCH_SWITCHES ? read_switches(r) : read_activation(r)) return -1;
     RopePairing pairing = c->rope.pairing;
-    const char *where =
-        given(r->root, "rope_scaling") && get(r->root, "rope_scaling")->child ? "rope_scaling" : "rope_parameters";
-    if (c->pos == POS_ROPE) {
-        const cJSON *rope = given(r->root, where) ? get(r->root, where) : NULL;
-        if (read_rope(r, rope, where, &f, &c->rope)) return -1;
-        if (pairing == ROPE_PAIRS) c->rope.pairing = pairing;
-    }
-    return read_window(r, &f) || config_check(c, r->path, r->e) || read_eos(ck, r->root, r->path, r->e) || read_bos(r)
-               ? -1
-               : 0;
+    if (c->pos == POS_ROPE && read_ropes(r, &f)) return -1;
+    if (pairing == ROPE_PAIRS) c->rope.pairing = pairing;
+    if (config_check(c, r->path, r->e) || read_layers(r, &f)) return -1;
+    return read_eos(ck, r->root, r->path, r->e) || read_bos(r) ? -1 : 0;
 }
 
 int hf_config_read(Checkpoint *ck, const char *path, HfConfig *hf, Error *e) {

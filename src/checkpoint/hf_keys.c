@@ -127,7 +127,6 @@ static const struct {
     {"rope_scaling", ANY},
     {"rope_parameters", ANY},
     {"original_max_position_embeddings", ANY},
-    {"max_window_layers", ANY},
     {"layer_types", ANY},
     {"norm", ANY},
     {"ffn", ANY},
@@ -137,14 +136,16 @@ static const struct {
     /* switches that are off */
     {"add_cross_attention", IS_FALSE | IS_NULL},
     {"alibi", IS_FALSE | IS_NULL},
-    {"attn_logit_softcapping", IS_NULL},
-    {"clip_qkv", IS_NULL},
+    {"_sliding_window_pattern", ANY}, /* what layer_types says */
+    {"no_rope_layers", ANY},
+    {"activation", ANY},
+    {"hidden_activation", ANY},
     {"cross_attention_hidden_size", IS_NULL},
-    {"final_logit_softcapping", IS_NULL},
     {"is_causal", IS_TRUE},
     {"is_encoder_decoder", IS_FALSE},
     {"mlp_only_layers", IS_NULL | IS_EMPTY},
     {"moe", IS_FALSE | IS_NULL},
+    {"num_ln_in_parallel_attn", ANY}, /* what the norms in the file say */
     {"per_layer_config", IS_NULL},
     {"pruned_heads", IS_NULL | IS_EMPTY},
     {"qk_layernorm", IS_FALSE | IS_NULL},
@@ -154,7 +155,6 @@ static const struct {
     {"tie_encoder_decoder", IS_FALSE},
     {"use_bidirectional_attention", IS_FALSE | IS_NULL},
     {"use_mrope", IS_FALSE | IS_NULL},
-    {"use_qk_norm", IS_FALSE | IS_NULL},
 };
 
 static unsigned value_of(const cJSON *x) {

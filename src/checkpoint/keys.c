@@ -1,5 +1,6 @@
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "checkpoint/arch.h"
@@ -10,6 +11,7 @@
 #define NUMBER    .kind = KEY_NUMBER, .min = -HUGE_VAL, .max = HUGE_VAL
 #define FLAG      .kind = KEY_FLAG, .max = 1
 #define COMMON    .common = true
+#define IMPLIED   .implied = true
 /* clang-format on */
 
 const KeyInfo key_info[KEY_COUNT] = {
@@ -41,7 +43,22 @@ const KeyInfo key_info[KEY_COUNT] = {
     [KEY_ROPE_THETA] = {{"rope_theta", NULL, "rope.freq_base"}, COMMON, NUMBER},
     [KEY_PARTIAL_ROTARY] = {{"partial_rotary_factor", NULL, NULL}, COMMON, NUMBER},
     [KEY_ROTARY_DIM] = {{NULL, NULL, "rope.dimension_count"}, COMMON, INT(1 << 14)},
+    [KEY_MAX_WINDOW_LAYERS] = {{"max_window_layers", NULL, NULL}, COMMON, COUNT},
+    [KEY_WINDOW_PATTERN] = {{"sliding_window_pattern", NULL, NULL}, COUNT, IMPLIED},
+    [KEY_NO_ROPE_INTERVAL] = {{"no_rope_layer_interval", NULL, NULL}, COUNT, IMPLIED},
+    [KEY_LOCAL_THETA] = {{"rope_local_base_freq", NULL, "rope.freq_base_swa"}, NUMBER, IMPLIED},
+    [KEY_QUERY_SCALAR] = {{"query_pre_attn_scalar", NULL, NULL}, NUMBER},
     [KEY_ATTN_SCALE] = {{"attention_multiplier", NULL, "attention.scale"}, NUMBER},
+    [KEY_ATTN_SOFTCAP] = {{"attn_logit_softcapping", NULL, "attn_logit_softcapping"}, NUMBER, IMPLIED},
+    [KEY_LOGIT_SOFTCAP] = {{"final_logit_softcapping", NULL, "final_logit_softcapping"}, NUMBER, IMPLIED},
+    [KEY_CLAMP] = {{"clip_qkv", NULL, "attention.clamp_kqv"}, NUMBER},
+    [KEY_QK_NORM] = {{"use_qk_norm", NULL, NULL}, FLAG},
+    [KEY_PARALLEL] = {{"use_parallel_residual", NULL, "use_parallel_residual"}, FLAG, IMPLIED},
+    [KEY_NEW_DECODER] = {{"new_decoder_architecture", NULL, NULL}, FLAG},
+    [KEY_TEMPERATURE] = {{NULL, NULL, "attention.temperature_scale"}, NUMBER},
+    [KEY_LOGIT_DIVISOR] = {{"logits_scaling", NULL, NULL}, NUMBER, .neutral = 1},
+    [KEY_DEPTH_SCALE] = {{"scale_depth", NULL, NULL}, NUMBER},
+    [KEY_DIM_BASE] = {{"dim_model_base", NULL, NULL}, COUNT},
     [KEY_EMB_SCALE] = {{"embedding_multiplier", NULL, "embedding_scale"}, NUMBER, .neutral = 1},
     [KEY_RESIDUAL_SCALE] = {{"residual_multiplier", NULL, "residual_scale"}, NUMBER, .neutral = 1},
     [KEY_LOGIT_SCALE] = {{"logit_scale", NULL, "logit_scale"}, NUMBER, .neutral = 1},
@@ -62,6 +79,8 @@ const char *key_name(const Arch *a, Style style, Key key) {
 }
 
 int key_find(const Arch *a, Style style, const char *name, size_t n) {
+    for (const KeyName *k = style == STYLE_GGUF ? NULL : a->keys; k && k->key != KEY_COUNT; k++)
+        if (k->name && strlen(k->name) == n && memcmp(k->name, name, n) == 0) return (int)k->key;
     for (int k = 0; k < KEY_COUNT; k++) {
         const char *known = key_name(a, style, (Key)k);
         if (known && strlen(known) == n && memcmp(known, name, n) == 0) return k;
@@ -73,6 +92,8 @@ double key_default(const Arch *a, Key key) {
     const KeyName *row = row_of(a, key);
     return row ? row->value : NAN;
 }
+
+bool key_default_given(const Arch *a, Key key) { return row_of(a, key); }
 
 bool key_has(const Arch *a, Key key) { return key_info[key].common || row_of(a, key); }
 
@@ -92,6 +113,39 @@ static const char *label(char out[96], const Arch *a, Style style, Key key) {
 
 static double fact(const Facts *f, Key key, double otherwise) { return f->given[key] ? f->value[key] : otherwise; }
 
+/* What sets a family apart in the forward pass: the fields of Config that are 0 in a LLaMA. */
+static void family_config(Config *c, const Arch *a, Style style, const Facts *f) {
+    bool gguf = style == STYLE_GGUF;
+    double layers = c->n_layers, dim = c->dim;
+    c->norm_offset = !gguf && (a->traits & ARCH_PLUS_1) ? 1 : 0; /* a GGUF's norms have it folded in */
+    c->no_pre_norm = a->traits & ARCH_NO_PRE_NORM;
+    c->parallel = (a->traits & ARCH_PARALLEL) || fact(f, KEY_PARALLEL, 0) != 0;
+    c->embedding_scale = (float)(a->traits & ARCH_SQRT_EMBEDDING ? sqrt(dim) : fact(f, KEY_EMB_SCALE, 0));
+    double residual = fact(f, KEY_RESIDUAL_SCALE, 0), logits = fact(f, KEY_LOGIT_SCALE, 0);
+    if (f->given[KEY_DEPTH_SCALE]) residual = f->value[KEY_DEPTH_SCALE] / sqrt(layers);
+    if (f->given[KEY_DIM_BASE] && f->value[KEY_DIM_BASE] > 0) logits = f->value[KEY_DIM_BASE] / dim;
+    if (fact(f, KEY_LOGIT_DIVISOR, 0) != 0) logits = 1 / f->value[KEY_LOGIT_DIVISOR];
+    if (gguf && (a->traits & ARCH_DIVIDED_LOGITS) && logits != 0) logits = 1 / logits;
+    c->residual_scale = (float)residual;
+    c->logit_scale = (float)logits;
+    c->logit_softcap = (float)fact(f, KEY_LOGIT_SOFTCAP, 0);
+    c->attn = (AttentionConfig){.scale = (float)fact(f, KEY_ATTN_SCALE, 0),
+                                .softcap = (float)fact(f, KEY_ATTN_SOFTCAP, 0),
+                                .clamp = (float)fact(f, KEY_CLAMP, 0),
+                                .qk_norm = a->qk_norm};
+    if (f->given[KEY_QUERY_SCALAR]) c->attn.scale = (float)(1 / sqrt(f->value[KEY_QUERY_SCALAR]));
+    if (key_has(a, KEY_QK_NORM) && !gguf && fact(f, KEY_QK_NORM, 0) == 0) c->attn.qk_norm = QK_NORM_NONE;
+    c->attn.temperature = (float)fact(f, KEY_TEMPERATURE, 0);
+}
+
+/* A scale that a file gives as 1, or as what is computed anyway, is none: nothing is multiplied. */
+static void neutral_scales(Config *c) {
+    float *one[] = {&c->embedding_scale, &c->residual_scale, &c->logit_scale};
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+        if (*one[i] == 1) *one[i] = 0;
+    if (c->attn.scale == (float)(1 / sqrt((double)c->head_dim))) c->attn.scale = 0;
+}
+
 int facts_config(Config *c, const Arch *a, Style style, const Facts *f, const char *path, Error *e) {
     char name[96], other[96];
     c->norm = a->norm;
@@ -103,7 +157,9 @@ int facts_config(Config *c, const Arch *a, Style style, const Facts *f, const ch
     c->vocab_size = (int)fact(f, KEY_VOCAB_SIZE, 0);
     c->hidden_dim = (int)fact(f, KEY_HIDDEN_DIM, 4.0 * c->dim);
     c->n_ctx = (int)fact(f, KEY_N_CTX, 2048);
-    c->n_kv_heads = fact(f, KEY_MULTI_QUERY, 0) != 0 ? 1 : (int)fact(f, KEY_N_KV_HEADS, c->n_heads);
+    c->n_kv_heads = (int)fact(f, KEY_N_KV_HEADS, c->n_heads);
+    if (key_has(a, KEY_MULTI_QUERY) && style != STYLE_GGUF && fact(f, KEY_NEW_DECODER, 0) == 0)
+        c->n_kv_heads = fact(f, KEY_MULTI_QUERY, 0) != 0 ? 1 : c->n_heads;
     if (!f->given[KEY_HEAD_DIM] && c->dim % c->n_heads)
         return fail(e, "%s: %s: expected a divisor of %s %d, found %d", path, label(name, a, style, KEY_N_HEADS),
                     label(other, a, style, KEY_DIM), c->dim, c->n_heads);
@@ -118,33 +174,43 @@ int facts_config(Config *c, const Arch *a, Style style, const Facts *f, const ch
             !(style == STYLE_GGUF && f->value[k] == 0) && /* llama.cpp: 0 is none */
             key_neutral((Key)k, label(name, a, style, (Key)k), f->value[k], c, path, e))
             return -1;
+    family_config(c, a, style, f);
+    neutral_scales(c);
     return 0;
 }
 
-void config_facts(Facts *f, const Config *c, const Weights *w) {
-    const Layer *l = &w->layers[0];
-    const double value[KEY_COUNT] = {
-        [KEY_DIM] = c->dim,
-        [KEY_HIDDEN_DIM] = c->hidden_dim,
-        [KEY_N_LAYERS] = c->n_layers,
-        [KEY_N_HEADS] = c->n_heads,
-        [KEY_N_KV_HEADS] = c->n_kv_heads,
-        [KEY_HEAD_DIM] = c->head_dim,
-        [KEY_VALUE_DIM] = c->head_dim,
-        [KEY_VOCAB_SIZE] = c->vocab_size,
-        [KEY_N_CTX] = c->pos == POS_ROPE && c->rope.scaling == ROPE_SCALING_DYNAMIC ? c->rope.original_ctx : c->n_ctx,
-        [KEY_NORM_EPS] = (double)c->norm_eps,
-        [KEY_TIED] = c->tied,
-        [KEY_QKV_BIAS] = l->attn.bq != NULL,
-        [KEY_MLP_BIAS] = l->ffn.b_up != NULL,
-        [KEY_ROPE_THETA] = c->pos == POS_ROPE ? c->rope.theta : 10000,
-        [KEY_PARTIAL_ROTARY] = c->pos == POS_ROPE ? (double)c->rope.rotary_dim / c->head_dim : 1,
-        [KEY_ROTARY_DIM] = c->rope.rotary_dim,
-    };
-    static const bool not_written[KEY_COUNT] = {
-        [KEY_WINDOW] = true,    [KEY_USE_WINDOW] = true,  [KEY_ATTN_SCALE] = true,
-        [KEY_EMB_SCALE] = true, [KEY_LOGIT_SCALE] = true, [KEY_RESIDUAL_SCALE] = true,
-        [KEY_EXPERTS] = true,   [KEY_MULTI_QUERY] = true, [KEY_OUT_BIAS] = true};
-    for (int k = 0; k < KEY_COUNT; k++)
-        *f = (k ? *f : (Facts){0}), f->value[k] = value[k], f->given[k] = !not_written[k];
+/* The window and the RoPE of each layer, as the family has them where the file has no list. */
+int layer_kinds(Checkpoint *ck, const Facts *f, const char *path, const char *prefix, Error *e) {
+    const Config *c = &ck->config;
+    const Arch *a = ck->family;
+    bool follows_switch = a->traits & ARCH_USE_WINDOW, off = f->given[KEY_USE_WINDOW] && f->value[KEY_USE_WINDOW] == 0;
+    int window = (int)fact(f, KEY_WINDOW, 0), pattern = (int)fact(f, KEY_WINDOW_PATTERN, 0);
+    int no_rope = (int)fact(f, KEY_NO_ROPE_INTERVAL, 0);
+    if (!key_default_given(a, KEY_WINDOW) && window && window < c->n_ctx && !off)
+        return fail(e, "%s: %s%s: expected none for a %s, found %d", path, prefix,
+                    *prefix ? ".attention.sliding_window" : "sliding_window", ck->arch, window);
+    if (!key_default_given(a, KEY_WINDOW) || (follows_switch && fact(f, KEY_USE_WINDOW, 0) == 0)) window = 0;
+    free(ck->layer_kinds);
+    LayerKind *kinds = ck->layer_kinds = calloc((size_t)c->n_layers, sizeof *kinds);
+    if (!kinds) return fail(e, "%s: memory: expected some, found none", path);
+    for (int i = 0; i < c->n_layers; i++) {
+        bool full = pattern && (a->traits & ARCH_FIRST_FULL ? i % pattern == 0 : (i + 1) % pattern == 0);
+        if (follows_switch && f->given[KEY_MAX_WINDOW_LAYERS]) full = i < f->value[KEY_MAX_WINDOW_LAYERS];
+        bool bare = no_rope && (i + 1) % no_rope == 0;
+        if (no_rope) full = !bare; /* SmolLM3: a window, where there is one, is for the layers without RoPE */
+        kinds[i] = (LayerKind){.windowed = window && !full, .window = window, .no_rope = bare};
+    }
+    return 0;
+}
+
+/* ... and what follows from which layers have the window. */
+void layer_rope(Checkpoint *ck) {
+    const Arch *a = ck->family;
+    for (int i = 0; i < ck->config.n_layers; i++) {
+        LayerKind *k = &ck->layer_kinds[i];
+        k->rope = k->no_rope ? ROPE_NONE : ROPE_MAIN;
+        if (k->windowed && (a->traits & ARCH_LOCAL_ROPE)) k->rope = ROPE_LOCAL;
+        if (!k->windowed && k->window && (a->traits & ARCH_FULL_WITHOUT_ROPE)) k->rope = ROPE_NONE;
+        if (!k->windowed) k->window = 0;
+    }
 }

@@ -15,6 +15,7 @@ static const struct {
     [FIELD_FINAL_NORM] = {"final_norm", {"model.norm.weight", "ln_f.weight", "output_norm.weight"}},
     [FIELD_FINAL_NORM_BIAS] = {"final_norm_bias", {"model.norm.bias", "ln_f.bias", "output_norm.bias"}},
     [FIELD_LM_HEAD] = {"lm_head", {"lm_head.weight", "lm_head.weight", "output.weight"}},
+    [FIELD_LM_HEAD_BIAS] = {"lm_head_bias", {"lm_head.bias", NULL, "output.bias"}},
     [FIELD_ATTN_NORM] = {"attn_norm", {L "input_layernorm.weight", "h.#.ln_1.weight", "blk.#.attn_norm.weight"}},
     [FIELD_ATTN_NORM_BIAS] = {"attn_norm_bias", {L "input_layernorm.bias", "h.#.ln_1.bias", "blk.#.attn_norm.bias"}},
     [FIELD_WQ] = {"wq", {L "self_attn.q_proj.weight", NULL, "blk.#.attn_q.weight"}},
@@ -34,37 +35,63 @@ static const struct {
     [FIELD_B_GATE] = {"b_gate", {L "mlp.gate_proj.bias", NULL, "blk.#.ffn_gate.bias"}},
     [FIELD_B_UP] = {"b_up", {L "mlp.up_proj.bias", "h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias"}},
     [FIELD_B_DOWN] = {"b_down", {L "mlp.down_proj.bias", "h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias"}},
+    [FIELD_Q_NORM] = {"q_norm", {L "self_attn.q_norm.weight", NULL, "blk.#.attn_q_norm.weight"}},
+    [FIELD_K_NORM] = {"k_norm", {L "self_attn.k_norm.weight", NULL, "blk.#.attn_k_norm.weight"}},
+    [FIELD_ATTN_POST_NORM] = {"attn_post_norm", {NULL, NULL, "blk.#.post_attention_norm.weight"}},
+    [FIELD_FFN_POST_NORM] = {"ffn_post_norm", {NULL, NULL, "blk.#.post_ffw_norm.weight"}},
+    [FIELD_SINKS] = {"sinks", {L "self_attn.sinks", NULL, "blk.#.attn_sinks.weight"}},
+    [FIELD_XIELU_ALPHA_P] = {"alpha_p", {L "mlp.act_fn.alpha_p", NULL, NULL}},
+    [FIELD_XIELU_ALPHA_N] = {"alpha_n", {L "mlp.act_fn.alpha_n", NULL, NULL}},
+    [FIELD_XIELU_BETA] = {"beta", {L "mlp.act_fn.beta", NULL, NULL}},
+    [FIELD_XIELU_EPS] = {"eps", {L "mlp.act_fn.eps", NULL, NULL}},
     [FIELD_QKV] = {"wqkv", {NULL, "h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight"}},
     [FIELD_QKV_BIAS] = {"bqkv", {NULL, "h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias"}},
     [FIELD_GATE_UP] = {"w_gate_up", {NULL, NULL, NULL}},
 };
 
 /* What a size of a field is, and when a model must have it, or may have it. */
-typedef enum { ONE, DIM, HIDDEN, Q_DIM, KV_DIM, VOCAB, CTX } Size;
-typedef enum { NEVER, ALWAYS, LEARNED, GATED, LAYERNORM, UNTIED } When;
-enum { BY_PAIRS = 1, OF_KV = 2 };
+typedef enum { ONE, DIM, HIDDEN, HEADS, Q_DIM, KV_DIM, Q_NORM, K_NORM, VOCAB, CTX } Size;
+typedef enum {
+    NEVER,
+    ALWAYS,
+    LEARNED,
+    GATED,
+    LAYERNORM,
+    UNTIED,
+    WEIGHED,       /* norms have weights */
+    BEFORE,        /* ... and there is one before attention */
+    WITH_FFN,      /* ... and one before the FFN, not the same */
+    POST,          /* norms of what the blocks add */
+    QK_NORMS,      /* norms of q and k */
+    WITH_HEADBIAS, /* the head has a bias */
+    XIELU          /* the activation has numbers */
+} When;
+typedef enum { IS_MAT, IS_VECTOR, IS_NUMBER } Kind; /* a Mat, a pointer to f32 values, a float */
+enum { BY_PAIRS = 1, OF_KV = 2, IS_NORM = 4 };
 
 /* clang-format off */
-#define MODEL_MAT(m, r, c) offsetof(Weights, m), false, r, c
-#define MODEL_VEC(m, c)    offsetof(Weights, m), true, ONE, c
-#define LAYER_MAT(m, r, c) offsetof(Layer, m), false, r, c
-#define LAYER_VEC(m, c)    offsetof(Layer, m), true, ONE, c
+#define MODEL_MAT(m, r, c) offsetof(Weights, m), IS_MAT, r, c
+#define MODEL_VEC(m, c)    offsetof(Weights, m), IS_VECTOR, ONE, c
+#define LAYER_MAT(m, r, c) offsetof(Layer, m), IS_MAT, r, c
+#define LAYER_VEC(m, c)    offsetof(Layer, m), IS_VECTOR, ONE, c
+#define LAYER_NUMBER(m)    offsetof(Layer, m), IS_NUMBER, ONE, ONE
 /* clang-format on */
 
 /* Places and shapes. */
 static const struct {
     size_t offset;
-    bool vector; /* an f32 array, else a Mat */
+    Kind kind;
     Size rows, cols;
     When needed, allowed;
     unsigned rows_are;
 } places[FIELD_COUNT] = {
     [FIELD_TOK_EMB] = {MODEL_MAT(tok_emb, VOCAB, DIM), ALWAYS, ALWAYS},
     [FIELD_POS_EMB] = {MODEL_MAT(pos_emb, CTX, DIM), LEARNED, LEARNED},
-    [FIELD_FINAL_NORM] = {MODEL_VEC(final_norm, DIM), ALWAYS, ALWAYS},
+    [FIELD_FINAL_NORM] = {MODEL_VEC(final_norm, DIM), WEIGHED, WEIGHED, IS_NORM},
     [FIELD_FINAL_NORM_BIAS] = {MODEL_VEC(final_norm_bias, DIM), NEVER, LAYERNORM},
     [FIELD_LM_HEAD] = {MODEL_MAT(lm_head, VOCAB, DIM), UNTIED, ALWAYS},
-    [FIELD_ATTN_NORM] = {LAYER_VEC(attn_norm, DIM), ALWAYS, ALWAYS},
+    [FIELD_LM_HEAD_BIAS] = {MODEL_VEC(lm_head_bias, VOCAB), WITH_HEADBIAS, WITH_HEADBIAS},
+    [FIELD_ATTN_NORM] = {LAYER_VEC(attn_norm, DIM), BEFORE, BEFORE, IS_NORM},
     [FIELD_ATTN_NORM_BIAS] = {LAYER_VEC(attn_norm_bias, DIM), NEVER, LAYERNORM},
     [FIELD_WQ] = {LAYER_MAT(attn.wq, Q_DIM, DIM), ALWAYS, ALWAYS, BY_PAIRS},
     [FIELD_WK] = {LAYER_MAT(attn.wk, KV_DIM, DIM), ALWAYS, ALWAYS, BY_PAIRS | OF_KV},
@@ -74,7 +101,7 @@ static const struct {
     [FIELD_BK] = {LAYER_VEC(attn.bk, KV_DIM), NEVER, ALWAYS, BY_PAIRS | OF_KV},
     [FIELD_BV] = {LAYER_VEC(attn.bv, KV_DIM), NEVER, ALWAYS, OF_KV},
     [FIELD_BO] = {LAYER_VEC(attn.bo, DIM), NEVER, ALWAYS},
-    [FIELD_FFN_NORM] = {LAYER_VEC(ffn_norm, DIM), ALWAYS, ALWAYS},
+    [FIELD_FFN_NORM] = {LAYER_VEC(ffn_norm, DIM), WITH_FFN, BEFORE, IS_NORM},
     [FIELD_FFN_NORM_BIAS] = {LAYER_VEC(ffn_norm_bias, DIM), NEVER, LAYERNORM},
     [FIELD_W_GATE] = {LAYER_MAT(ffn.w_gate, HIDDEN, DIM), GATED, GATED},
     [FIELD_W_UP] = {LAYER_MAT(ffn.w_up, HIDDEN, DIM), ALWAYS, ALWAYS},
@@ -82,16 +109,29 @@ static const struct {
     [FIELD_B_GATE] = {LAYER_VEC(ffn.b_gate, HIDDEN), NEVER, GATED},
     [FIELD_B_UP] = {LAYER_VEC(ffn.b_up, HIDDEN), NEVER, ALWAYS},
     [FIELD_B_DOWN] = {LAYER_VEC(ffn.b_down, DIM), NEVER, ALWAYS},
+    [FIELD_Q_NORM] = {LAYER_VEC(attn.q_norm, Q_NORM), QK_NORMS, QK_NORMS, BY_PAIRS | IS_NORM},
+    [FIELD_K_NORM] = {LAYER_VEC(attn.k_norm, K_NORM), QK_NORMS, QK_NORMS, BY_PAIRS | IS_NORM},
+    [FIELD_ATTN_POST_NORM] = {LAYER_VEC(attn_post_norm, DIM), POST, POST, IS_NORM},
+    [FIELD_FFN_POST_NORM] = {LAYER_VEC(ffn_post_norm, DIM), POST, POST, IS_NORM},
+    [FIELD_SINKS] = {LAYER_VEC(attn.sinks, HEADS), NEVER, NEVER},
+    [FIELD_XIELU_ALPHA_P] = {LAYER_NUMBER(ffn.xielu.alpha_p), XIELU, XIELU},
+    [FIELD_XIELU_ALPHA_N] = {LAYER_NUMBER(ffn.xielu.alpha_n), XIELU, XIELU},
+    [FIELD_XIELU_BETA] = {LAYER_NUMBER(ffn.xielu.beta), XIELU, XIELU},
+    [FIELD_XIELU_EPS] = {LAYER_NUMBER(ffn.xielu.eps), XIELU, XIELU},
 };
 
 const char *field_name(int field) { return names[field].canonical; }
-bool field_is_vector(Field field) { return places[field].vector; }
+bool field_is_vector(Field field) { return places[field].kind != IS_MAT; }
 bool field_by_pairs(Field field) { return places[field].rows_are & BY_PAIRS; }
+bool field_is_norm(Field field) { return places[field].rows_are & IS_NORM; }
 bool field_of_kv(Field field) { return places[field].rows_are & OF_KV; }
 
+static const TensorName *renamed(const Arch *a, Style style) {
+    return style == STYLE_GGUF ? a->gguf_names : a->tensors;
+}
+
 static const char *pattern_of(const Arch *a, Style style, int field) {
-    const TensorName *t = style == STYLE_GGUF ? a->gguf_names : a->tensors;
-    for (; t && t->field != FIELD_END; t++)
+    for (const TensorName *t = renamed(a, style); t && t->field != FIELD_END; t++)
         if (t->field == field) return t->name;
     return names[field].file[style];
 }
@@ -116,6 +156,8 @@ static bool matches(const char *name, size_t n, const char *pattern, int *layer)
 }
 
 int field_find(const Arch *a, Style style, const char *name, size_t n, int *layer) {
+    for (const TensorName *t = renamed(a, style); t && t->field != FIELD_END; t++) /* also a second name of a field */
+        if (t->name && matches(name, n, t->name, layer)) return t->field;
     for (int f = 0; f < FIELD_END; f++) {
         const char *pattern = pattern_of(a, style, f);
         if (pattern && matches(name, n, pattern, layer)) return f;
@@ -133,7 +175,11 @@ const char *field_path(char out[80], const Arch *a, Style style, int field, int 
 }
 
 static int size_of(Size what, const Config *c) {
+    bool per_head = c->attn.qk_norm == QK_NORM_HEAD || c->attn.qk_norm == QK_NORM_AFTER_ROPE;
     switch (what) {
+    case HEADS: return c->n_heads;
+    case Q_NORM: return per_head ? c->head_dim : c->n_heads * c->head_dim;
+    case K_NORM: return per_head ? c->head_dim : c->n_kv_heads * c->head_dim;
     case DIM: return c->dim;
     case HIDDEN: return c->hidden_dim;
     case Q_DIM: return c->n_heads * c->head_dim;
@@ -152,29 +198,42 @@ void field_shape(int *n_rows, int *n_cols, Field field, const Config *c) {
 
 Mat field_mat(const Weights *w, const Config *c, Field field, int layer) {
     const char *base = layer < 0 ? (const char *)w : (const char *)&w->layers[layer];
-    if (!places[field].vector) return *(const Mat *)(const void *)(base + places[field].offset);
-    const float *v = *(const float *const *)(const void *)(base + places[field].offset);
+    const void *place = base + places[field].offset;
+    if (places[field].kind == IS_MAT) return *(const Mat *)place;
+    bool there = places[field].kind == IS_VECTOR || c->ffn == FFN_XIELU;
+    const float *v = places[field].kind == IS_VECTOR ? *(const float *const *)place : there ? place : NULL;
     int cols = size_of(places[field].cols, c);
     return (Mat){.dtype = DTYPE_F32, .rows = 1, .cols = cols, .stride_bytes = (size_t)cols * sizeof *v, .data = v};
 }
 
 void field_set(Weights *w, Layer *layers, Field field, int layer, const Mat *m, const float *vector) {
     char *place = (layer < 0 ? (char *)w : (char *)&layers[layer]) + places[field].offset;
-    if (places[field].vector) memcpy(place, &vector, sizeof vector);
-    else memcpy(place, m, sizeof *m);
+    switch (places[field].kind) {
+    case IS_MAT: memcpy(place, m, sizeof *m); break;
+    case IS_VECTOR: memcpy(place, &vector, sizeof vector); break;
+    case IS_NUMBER: memcpy(place, vector, sizeof *vector); break;
+    }
 }
 
-static bool holds(When when, const Config *c) {
+static bool holds(When when, const Arch *a, const Config *c) {
+    bool weighed = !(a->traits & ARCH_BARE_NORMS), before = weighed && !c->no_pre_norm;
     switch (when) {
     case NEVER: return false;
     case ALWAYS: return true;
     case LEARNED: return c->pos == POS_LEARNED;
-    case GATED: return c->ffn == FFN_SWIGLU;
+    case GATED: return ffn_is_gated(c->ffn);
     case LAYERNORM: return c->norm == NORM_LAYERNORM;
     case UNTIED: return !c->tied;
+    case WEIGHED: return weighed;
+    case BEFORE: return before;
+    case WITH_FFN: return before && !(c->parallel && (a->traits & ARCH_ONE_NORM));
+    case POST: return a->traits & ARCH_POST_NORMS;
+    case QK_NORMS: return c->attn.qk_norm != QK_NORM_NONE;
+    case XIELU: return c->ffn == FFN_XIELU;
+    case WITH_HEADBIAS: return a->traits & ARCH_HEAD_BIAS;
     }
     return false;
 }
 
-bool field_needed(Field field, const Config *c) { return holds(places[field].needed, c); }
-bool field_allowed(Field field, const Config *c) { return holds(places[field].allowed, c); }
+bool field_needed(Field field, const Arch *a, const Config *c) { return holds(places[field].needed, a, c); }
+bool field_allowed(Field field, const Arch *a, const Config *c) { return holds(places[field].allowed, a, c); }

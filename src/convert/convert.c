@@ -94,22 +94,30 @@ static bool biases_fit(Bias rule, bool qkv, bool there) {
     return rule == BIAS_BY_KEY || (rule == BIAS_AS_QKV ? there == qkv : there == (rule == BIAS_ALWAYS));
 }
 
-/* Can a file of the family say what the model is? A GGUF holds biases or not, whatever the family. */
-static bool family_fits(const Arch *a, Style style, const Config *c, const Weights *w) {
+/* Has the family nothing that sets it apart from a LLaMA but its switches and biases? */
+static bool plain(const Arch *a) {
+    unsigned others = ~(unsigned)(ARCH_WHOLE_ROTARY | ARCH_USE_WINDOW | ARCH_LAYER_TYPES | ARCH_SWITCHES);
+    return !(a->traits & others) && !a->tensors && !a->qk_norm && a->style == STYLE_HF;
+}
+
+/* Can a file of the family say which switches and biases a model has? A GGUF holds biases or not, whatever the family.
+ */
+static bool family_fits(const Arch *a, bool gguf, const Config *c, const Weights *w) {
     const Layer *l = &w->layers[0];
-    bool switches = (a->traits & ARCH_SWITCHES) && style != STYLE_GGUF;
     bool qkv = l->attn.bq, all = qkv == (l->attn.bk != NULL) && qkv == (l->attn.bv != NULL);
-    if (!switches && (a->norm != c->norm || a->ffn != c->ffn || a->pos != c->pos)) return false;
-    if (style == STYLE_GGUF) return a->gguf;
-    return a->style == style && all && biases_fit(a->qkv_bias, qkv, qkv) && biases_fit(a->out_bias, qkv, l->attn.bo) &&
+    bool switches = (a->traits & ARCH_SWITCHES) && !gguf;
+    if (!switches && (a->norm != c->norm || (a->ffn != c->ffn && gguf) || a->pos != c->pos)) return false;
+    if (ffn_is_gated(a->ffn) != ffn_is_gated(c->ffn) && !switches) return false;
+    if (gguf) return a->gguf;
+    return all && biases_fit(a->qkv_bias, qkv, qkv) && biases_fit(a->out_bias, qkv, l->attn.bo) &&
            biases_fit(a->mlp_bias, qkv, l->ffn.b_up);
 }
 
-/* The family of the file to write: the model's own, or the first that fits. */
-static const Arch *target_family(const Checkpoint *ck, Style style, const Config *c, const Weights *w, Error *e) {
-    if (family_fits(ck->family, style, c, w)) return ck->family;
-    for (const Arch *a = archs; a < archs + n_archs; a++)
-        if (family_fits(a, style, c, w)) return a;
+/* The family of the file to write: the model's, or the first that fits where neither has anything else. */
+static const Arch *target_family(const Checkpoint *ck, bool gguf, const Config *c, const Weights *w, Error *e) {
+    if (family_fits(ck->family, gguf, c, w)) return ck->family;
+    for (const Arch *a = archs; a < archs + n_archs && plain(ck->family); a++)
+        if (plain(a) && family_fits(a, gguf, c, w)) return a;
     fail(e, "%s: architecture: expected one that the output's format has, found a %s with its switches and biases",
          ck->path, ck->arch);
     return NULL;
@@ -151,6 +159,8 @@ static int target_config(Writer *w, const ConvertOptions *o, Output kind) {
     if (w->source->n_kv_heads % o->kv_heads)
         return fail(w->e, "--kv-heads: expected a divisor of the %d heads there are, found %d", w->source->n_kv_heads,
                     o->kv_heads);
+    if (w->source->attn.qk_norm == QK_NORM_WHOLE || w->source->attn.qk_norm == QK_NORM_EACH_HEAD)
+        return fail(w->e, "--kv-heads: expected keys without a norm for each head, found a %s", w->ck->arch);
     w->config.n_kv_heads = o->kv_heads;
     return 0;
 }
@@ -174,15 +184,14 @@ int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights
                   : path_ends_with(output, ".bin") ? TO_LLAMA2C
                                                    : TO_DIRECTORY;
     if (check_output(ck, output, kind, e)) return -1;
-    if (!strcmp(ck->arch, "gpt2"))
-        return fail(e, "%s: architecture: expected a LLaMA or a llama_swap to write, found gpt2", ck->path);
     if (kind == TO_DIRECTORY && o->type > DTYPE_BF16)
         return fail(e, "--type: expected f32, f16 or bf16 for a Hugging Face directory, found %s",
                     dtype_info[o->type].name);
-    w.style = kind == TO_DIRECTORY ? STYLE_HF : STYLE_GGUF;
     if (kind == TO_LLAMA2C) w.family = ck->family;
-    else if (!(w.family = target_family(ck, w.style, config, weights, e))) return -1;
-    if (target_config(&w, o, kind)) return -1;
+    else if (!(w.family = target_family(ck, kind == TO_GGUF, config, weights, e))) return -1;
+    w.style = kind == TO_DIRECTORY ? w.family->style : STYLE_GGUF;
+    w.config.norm_offset = kind == TO_DIRECTORY && (w.family->traits & ARCH_PLUS_1) ? 1 : 0;
+    if (target_config(&w, o, kind) || (kind != TO_LLAMA2C && check_sayable(&w))) return -1;
     size_t widest = (size_t)config->dim;
     if (widest < (size_t)config->hidden_dim) widest = (size_t)config->hidden_dim;
     if (widest < (size_t)config->n_heads * (size_t)config->head_dim)

@@ -38,6 +38,12 @@ static void key_f32(Keys *k, const char *name, double x) {
     put(&k->bytes, &f, sizeof f);
 }
 
+static void key_flag(Keys *k, const char *name, bool x) {
+    unsigned char byte = x;
+    key(k, name, GGUF_BOOL);
+    put(&k->bytes, &byte, 1);
+}
+
 static void key_str(Keys *k, const char *name, const char *s) {
     key(k, name, GGUF_STRING);
     put_str(&k->bytes, s);
@@ -90,17 +96,41 @@ static bool starts_with(Str s, const char *text) {
 /* The numbers of the model, by the table of keys. */
 static void put_facts(const Writer *w, Keys *k) {
     Facts f;
-    config_facts(&f, &w->config, w->weights);
+    config_facts(&f, w);
     for (int i = 0; i < KEY_COUNT; i++) {
         const char *name = key_name(w->family, STYLE_GGUF, (Key)i);
         if (!name || !f.given[i]) continue;
         if (w->config.pos != POS_ROPE && (i == KEY_ROPE_THETA || i == KEY_ROTARY_DIM)) continue;
-        if (key_info[i].kind == KEY_INT) key_u32(k, name, (int)f.value[i]);
+        if (key_info[i].kind == KEY_FLAG) key_flag(k, name, f.value[i] != 0);
+        else if (key_info[i].kind == KEY_INT) key_u32(k, name, (int)f.value[i]);
         else key_f32(k, name, f.value[i]);
     }
 }
 
-static void put_rope(Keys *k, const RopeConfig *r) {
+/* Which layers have the window, where not all have it; and xIELU's numbers, an array with one for each layer. */
+static void put_layers(const Writer *w, Keys *k) {
+    static const char *const xielu[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
+    int n = w->config.n_layers, windows = 0;
+    for (int i = 0; i < n; i++) windows += w->weights->layers[i].attn.window > 0;
+    if (windows && windows < n) {
+        key(k, "attention.sliding_window_pattern", GGUF_ARRAY);
+        put_u32(&k->bytes, GGUF_BOOL);
+        put_u64(&k->bytes, (uint64_t)n);
+        for (int i = 0; i < n; i++) put(&k->bytes, w->weights->layers[i].attn.window ? "\1" : "\0", 1);
+    }
+    for (int number = 0; number < 4 && w->config.ffn == FFN_XIELU; number++) {
+        put_str(&k->bytes, xielu[number]);
+        put_u32(&k->bytes, GGUF_ARRAY);
+        put_u32(&k->bytes, GGUF_F32);
+        put_u64(&k->bytes, (uint64_t)n);
+        for (int i = 0; i < n; i++)
+            put(&k->bytes, field_mat(w->weights, &w->config, (Field)(FIELD_XIELU_ALPHA_P + number), i).data,
+                sizeof(float));
+        k->n++;
+    }
+}
+
+static void put_rope(Keys *k, const RopeConfig *r, int n_ctx) {
     if (r->scaling == ROPE_SCALING_LINEAR || r->scaling == ROPE_SCALING_YARN || r->scaling == ROPE_SCALING_LONGROPE)
         key_str(k, "rope.scaling.type", rope_rules[r->scaling].name);
     if (r->scaling == ROPE_SCALING_LINEAR || r->scaling == ROPE_SCALING_YARN)
@@ -110,9 +140,17 @@ static void put_rope(Keys *k, const RopeConfig *r) {
     if (r->scaling == ROPE_SCALING_YARN) {
         key_f32(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
         key_f32(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
+        if (r->mscale != 0 && r->mscale_all_dim != 0) key_f32(k, "rope.scaling.yarn_log_multiplier", r->mscale_all_dim);
     }
-    double own = r->scaling == ROPE_SCALING_YARN && r->factor > 1 ? 0.1 * log(r->factor) + 1 : 1;
-    if (r->attention_factor > 0) key_f32(k, "rope.scaling.attn_factor", r->attention_factor / own);
+    /* What a reader without the key computes for cos and sin, and what it is multiplied with. */
+    double inv_freq[ROPE_MAX_PAIRS], factor, own;
+    RopeConfig plain = *r;
+    plain.attention_factor = 0;
+    if (r->scaling == ROPE_SCALING_LONGROPE) plain.factor = (double)n_ctx / r->original_ctx;
+    rope_inv_freq(inv_freq, &factor, r, 0);
+    rope_inv_freq(inv_freq, &own, &plain, 0);
+    double written = r->scaling == ROPE_SCALING_LONGROPE ? factor : factor / own;
+    if (factor != own) key_f32(k, "rope.scaling.attn_factor", written);
 }
 
 /* Names, licence, vocabulary of a GGUF: byte for byte. */
@@ -163,8 +201,8 @@ int write_gguf(Writer *w) {
     if (rope && r->rotary_dim != w->config.head_dim && (w->family->traits & ARCH_WHOLE_ROTARY))
         return fail(w->e, "%s: rotary dimension: expected head_dim %d for GGUF %s, found %d", w->ck->path,
                     w->config.head_dim, w->family->gguf, r->rotary_dim);
-    if (rope &&
-        (r->scaling == ROPE_SCALING_DYNAMIC || (r->scaling == ROPE_SCALING_YARN && (r->mscale != 0 || !r->truncate))))
+    if (rope && (r->scaling == ROPE_SCALING_DYNAMIC ||
+                 (r->scaling == ROPE_SCALING_YARN && ((r->mscale != 0 && r->mscale != 1) || !r->truncate))))
         return fail(w->e, "%s: rope scaling: expected a rule that GGUF can hold, found another", w->ck->path);
     Keys k = {.arch = w->family->gguf};
     Table table = {0};
@@ -175,7 +213,8 @@ int write_gguf(Writer *w) {
     put_str(&k.bytes, k.arch);
     k.n = 1;
     put_facts(w, &k);
-    if (rope) put_rope(&k, r);
+    put_layers(w, &k);
+    if (rope) put_rope(&k, r, w->config.n_ctx);
     if (w->ck->format == FORMAT_GGUF) copy_keys(&k, &w->ck->gguf);
     if (rope) rope_extra(&extra, r);
     size_t pairs = (size_t)r->rotary_dim / 2, pair_bytes = pairs * sizeof(float);

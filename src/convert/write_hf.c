@@ -19,9 +19,11 @@ static int add_entry(Writer *w, const Target *t, void *arg) {
     const char *dtype = t->type == DTYPE_F16 ? "F16" : t->type == DTYPE_BF16 ? "BF16" : "F32";
     (void)w;
     int n = snprintf(entry, sizeof entry, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", h->n++ ? "," : "{", t->name, dtype);
+    bool number = t->field[0] == FIELD_XIELU_BETA || t->field[0] == FIELD_XIELU_EPS; /* a shape of no dimensions */
     if (!t->vector) n += snprintf(entry + n, sizeof entry - (size_t)n, "%d,", t->rows);
-    n += snprintf(entry + n, sizeof entry - (size_t)n, "%d],\"data_offsets\":[%llu,%llu]}", t->cols,
-                  (unsigned long long)h->offset, (unsigned long long)(h->offset + bytes));
+    if (!number) n += snprintf(entry + n, sizeof entry - (size_t)n, "%d", t->cols);
+    n += snprintf(entry + n, sizeof entry - (size_t)n, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)h->offset,
+                  (unsigned long long)(h->offset + bytes));
     put(&h->json, entry, (size_t)n);
     h->offset += bytes;
     return 0;
@@ -59,7 +61,8 @@ static void print_list(FILE *f, const char *key, const float *x, int n) {
     fputs("]", f);
 }
 
-static void print_rope(FILE *f, const RopeConfig *r) {
+static void print_rope(FILE *f, const Config *c) {
+    const RopeConfig *r = &c->rope;
     const RopeRule *rule = &rope_rules[r->scaling];
     const RopeConfig plain = {.beta_fast = 32, .beta_slow = 1};
     fprintf(f, ",\n \"rope_scaling\": {\"rope_type\": \"%s\"", rule->name);
@@ -71,6 +74,10 @@ static void print_rope(FILE *f, const RopeConfig *r) {
     }
     if (r->scaling >= ROPE_SCALING_YARN) fprintf(f, ", \"original_max_position_embeddings\": %d", r->original_ctx);
     if (r->scaling == ROPE_SCALING_YARN && !r->truncate) fputs(", \"truncate\": false", f);
+    if (c->attn.temperature != 0) {
+        fputs(", \"llama_4_scaling_beta\": ", f);
+        print_number(f, (double)c->attn.temperature);
+    }
     if (r->scaling == ROPE_SCALING_LONGROPE) {
         print_list(f, "short_factor", r->short_factor, r->rotary_dim / 2);
         print_list(f, "long_factor", r->long_factor, r->rotary_dim / 2);
@@ -83,17 +90,19 @@ static bool written(const Arch *a, Key key, const Config *c) {
     const Bias bias[KEY_COUNT] = {
         [KEY_QKV_BIAS] = a->qkv_bias, [KEY_OUT_BIAS] = a->out_bias, [KEY_MLP_BIAS] = a->mlp_bias};
     if (key == KEY_QKV_BIAS || key == KEY_OUT_BIAS || key == KEY_MLP_BIAS) return bias[key] == BIAS_BY_KEY;
-    return key != KEY_PARTIAL_ROTARY || (c->pos == POS_ROPE && c->rope.rotary_dim != c->head_dim);
+    bool whole = c->pos != POS_ROPE || c->rope.rotary_dim == c->head_dim;
+    return key != KEY_PARTIAL_ROTARY || !whole || !isnan(key_default(a, key));
 }
 
 static void print_facts(const Writer *w) {
     const Arch *a = w->family;
     Facts f;
-    config_facts(&f, &w->config, w->weights);
+    config_facts(&f, w);
     for (int key = 0; key < KEY_COUNT; key++) {
         const char *name = key_name(a, a->style, (Key)key);
         bool has_default = !isnan(key_default(a, (Key)key));
-        if (!name || (!f.given[key] && !has_default) || !written(a, (Key)key, &w->config)) continue;
+        if (!name || strcmp(name, "-") == 0 || (!f.given[key] && !has_default) || !written(a, (Key)key, &w->config))
+            continue;
         fprintf(w->file, ",\n \"%s\": ", name);
         if (!f.given[key]) fputs("null", w->file); /* not the family's default */
         else if (key_info[key].kind == KEY_FLAG) fputs(f.value[key] != 0 ? "true" : "false", w->file);
@@ -101,7 +110,24 @@ static void print_facts(const Writer *w) {
     }
 }
 
+/* Lists with an item for each layer, where the layers differ. */
+static void print_layers(const Writer *w) {
+    const Layer *layers = w->weights->layers;
+    int n = w->config.n_layers, windows = 0;
+    for (int i = 0; i < n; i++) windows += layers[i].attn.window > 0;
+    for (int i = 0; i < n && windows && (w->family->traits & ARCH_LAYER_TYPES); i++)
+        fprintf(w->file, "%s\"%s\"%s", i ? ", " : ",\n \"layer_types\": [",
+                layers[i].attn.window ? "sliding_attention" : "full_attention", i + 1 < n ? "" : "]");
+    for (int i = 0; i < n && key_default_given(w->family, KEY_NO_ROPE_INTERVAL); i++)
+        fprintf(w->file, "%s%d%s", i ? ", " : ",\n \"no_rope_layers\": [", layers[i].attn.rope != ROPE_NONE,
+                i + 1 < n ? "" : "]");
+}
+
 int write_config(Writer *w) {
+    static const char *const act[] = {
+        [FFN_GELU] = "gelu_new", [FFN_SWIGLU] = "silu",    [FFN_GEGLU] = "gelu_pytorch_tanh",
+        [FFN_GELU_ERF] = "gelu", [FFN_GEGLU_ERF] = "gelu", [FFN_RELU2] = "relu2",
+        [FFN_XIELU] = "xielu"};
     const Config *c = &w->config;
     const RopeConfig *r = &c->rope;
     FILE *f = w->file;
@@ -120,13 +146,14 @@ int write_config(Writer *w) {
         fprintf(f, ",\n \"norm\": \"%s\",\n \"ffn\": \"%s\",\n \"positions\": \"%s\"",
                 c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", c->ffn == FFN_SWIGLU ? "swiglu" : "gelu",
                 rope ? "rope" : "learned");
-    else if (c->ffn == FFN_SWIGLU) fputs(",\n \"hidden_act\": \"silu\"", f);
+    else fprintf(f, ",\n \"%s\": \"%s\"", w->family->activation ? w->family->activation : "hidden_act", act[c->ffn]);
     print_facts(w);
+    print_layers(w);
     if (w->ck->bos >= 0) fprintf(f, ",\n \"bos_token_id\": %d", w->ck->bos);
     if (w->ck->n_eos == 1) fprintf(f, ",\n \"eos_token_id\": %d", w->ck->eos[0]);
     for (int i = 0; i < w->ck->n_eos && w->ck->n_eos > 1; i++)
         fprintf(f, "%s%d%s", i ? ", " : ",\n \"eos_token_id\": [", w->ck->eos[i], i + 1 == w->ck->n_eos ? "]" : "");
-    if (rope && r->scaling != ROPE_SCALING_NONE) print_rope(f, r);
+    if (rope && r->scaling != ROPE_SCALING_NONE) print_rope(f, c);
     fputs("\n}\n", f);
     return 0;
 }

@@ -38,6 +38,19 @@ static int write_bin_list(Writer *w, const Field *list, int n, int group) {
     return 0;
 }
 
+/* Nothing but what llama2.c computes. */
+static bool plain_llama(const Config *c, const Weights *w) {
+    const Config zero = {0};
+    bool scales = c->embedding_scale != 0 || c->residual_scale != 0 || c->logit_scale != 0 || c->logit_softcap != 0;
+    bool norms = c->no_pre_norm || c->parallel || c->norm_offset != 0 || w->layers[0].attn_post_norm;
+    for (int i = 0; i < c->n_layers; i++) {
+        const AttentionWeights *l = &w->layers[i].attn;
+        if (l->rope != ROPE_MAIN || (l->window && l->window < c->n_ctx)) return false;
+    }
+    return c->norm == NORM_RMSNORM && c->ffn == FFN_SWIGLU && c->pos == POS_ROPE && !scales && !norms &&
+           memcmp(&c->attn, &zero.attn, sizeof c->attn) == 0;
+}
+
 int write_llama2c(Writer *w) {
     static const Field v0[] = {FIELD_TOK_EMB,  FIELD_ATTN_NORM, FIELD_WQ,     FIELD_WK,   FIELD_WV,        FIELD_WO,
                                FIELD_FFN_NORM, FIELD_W_GATE,    FIELD_W_DOWN, FIELD_W_UP, FIELD_FINAL_NORM};
@@ -48,7 +61,7 @@ int write_llama2c(Writer *w) {
     const Config *c = &w->config;
     const RopeConfig *r = &c->rope;
     const char *path = w->ck->path;
-    if (c->norm != NORM_RMSNORM || c->ffn != FFN_SWIGLU || c->pos != POS_ROPE)
+    if (!plain_llama(c, w->weights))
         return fail(w->e, "%s: architecture: expected a LLaMA for .bin, found %s", path, w->ck->arch);
     if (r->theta != 10000 || r->scaling != ROPE_SCALING_NONE || r->freq_factors)
         return fail(w->e, "%s: rope: expected theta 10000 without scaling for .bin, found theta %g%s", path, r->theta,

@@ -74,13 +74,14 @@ void target_row(const Writer *w, Field f, const Mat *m, int r) {
 static void target_vector(const Writer *w, Field f, const Mat *m, int cols) {
     const float *v = m->data;
     int d = w->source->head_dim, n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
+    float offset = field_is_norm(f) ? w->source->norm_offset - w->config.norm_offset : 0;
     for (int j = 0; j < cols; j++) {
         if (!pooled(w, f) && !reordered(w, f)) {
-            w->sum[j] = v[j];
+            w->sum[j] = v[j] + offset;
             continue;
         }
         int head = j / d, feature = reordered(w, f) ? source_feature(w, j % d) : j % d;
-        w->sum[j] = 0;
+        w->sum[j] = offset;
         for (int i = 0; i < n; i++) w->sum[j] += v[(head * n + i) * d + feature] / (float)n;
     }
 }
@@ -100,26 +101,51 @@ int refuse_row(Writer *w, Field f, int row, DType type) {
                 field_name(f), row, dtype_info[type].name);
 }
 
-int write_field(Writer *w, Field f, int layer, DType type) {
+/* Rows [from, to) of a field; of a vector, values. */
+static int write_rows(Writer *w, Field f, int layer, DType type, int from, int to) {
     Mat m = source_mat(w, f, layer);
     int rows, cols;
     field_shape(&rows, &cols, f, &w->config);
     size_t bytes = dtype_row_bytes(type, (size_t)cols);
-    for (int r = 0; r < rows; r++) {
+    if (field_is_vector(f)) {
+        target_vector(w, f, &m, cols);
+        size_t n = (size_t)(to - from);
+        if (!dtype_quantize(w->packed, w->sum + from, n, type)) return refuse_row(w, f, 0, type);
+        write_bytes(w, w->packed, dtype_row_bytes(type, n));
+        return 0;
+    }
+    for (int r = from; r < to; r++) {
         if (writer_stopped(w)) return -1;
-        if (!field_is_vector(f) && type == m.dtype && !reordered(w, f) && !pooled(w, f)) {
+        if (type == m.dtype && !reordered(w, f) && !pooled(w, f)) {
             write_mapped(w, (const unsigned char *)m.data + (size_t)r * m.stride_bytes, bytes);
             continue;
         }
-        if (field_is_vector(f)) target_vector(w, f, &m, cols);
-        else target_row(w, f, &m, r);
+        target_row(w, f, &m, r);
         if (!dtype_quantize(w->packed, w->sum, (size_t)cols, type)) return refuse_row(w, f, r, type);
         write_bytes(w, w->packed, bytes);
     }
     return 0;
 }
 
+int write_field(Writer *w, Field f, int layer, DType type) {
+    int rows, cols;
+    field_shape(&rows, &cols, f, &w->config);
+    return write_rows(w, f, layer, type, 0, field_is_vector(f) ? cols : rows);
+}
+
+/* q, k and v in groups: the heads of q that share a KV head, then its k, then its v. */
+static int write_groups(Writer *w, const Target *t) {
+    int d = w->config.head_dim, shared = w->config.n_heads / w->config.n_kv_heads;
+    for (int kv = 0; kv < w->config.n_kv_heads; kv++)
+        for (int i = 0; i < 3; i++) {
+            int n = i ? d : shared * d;
+            if (write_rows(w, t->field[i], t->layer, t->type, kv * n, (kv + 1) * n)) return -1;
+        }
+    return 0;
+}
+
 int write_target(Writer *w, const Target *t) {
+    if (t->n == 3 && w->style != STYLE_GGUF && w->family->split == SPLIT_GROUPS) return write_groups(w, t);
     for (int i = 0; i < t->n; i++)
         if (write_field(w, t->field[i], t->layer, t->type)) return -1;
     return 0;
@@ -142,11 +168,24 @@ static int fields_of(Field out[3], int field) {
     return 1;
 }
 
+/* The field whose name a field's tensor gets: in Falcon's GGUF with two norms they have each other's. */
+static int named_as(const Writer *w, int field) {
+    bool two = (w->family->traits & ARCH_SWAPPED_NORMS) && w->style == STYLE_GGUF && w->weights->layers[0].ffn_norm;
+    if (!two) return field;
+    switch (field) {
+    case FIELD_ATTN_NORM: return FIELD_FFN_NORM;
+    case FIELD_FFN_NORM: return FIELD_ATTN_NORM;
+    case FIELD_ATTN_NORM_BIAS: return FIELD_FFN_NORM_BIAS;
+    case FIELD_FFN_NORM_BIAS: return FIELD_ATTN_NORM_BIAS;
+    default: return field;
+    }
+}
+
 static bool target_of(const Writer *w, Target *t, int field, int layer) {
-    *t = (Target){.layer = layer, .n = fields_of(t->field, field)};
+    *t = (Target){.layer = layer};
     t->n = fields_of(t->field, field);
     char part[80];
-    if (!field_path(t->name, w->family, w->style, field, layer)) return false;
+    if (!field_path(t->name, w->family, w->style, named_as(w, field), layer)) return false;
     for (int i = 0; i < t->n; i++) {
         Mat m = source_mat(w, t->field[i], layer);
         int rows, cols;

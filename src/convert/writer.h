@@ -53,6 +53,10 @@ int refuse_row(Writer *w, Field f, int row, DType type);
 int each_target(Writer *w, int (*visit)(Writer *w, const Target *t, void *arg), void *arg);
 int write_target(Writer *w, const Target *t);
 
+/* config_facts - the numbers of the target that its files say. check_sayable - refuses what they cannot say. */
+void config_facts(Facts *f, const Writer *w);
+int check_sayable(const Writer *w);
+
 /* The formats: each writes w->file whole. */
 int write_gguf(Writer *w);
 int write_llama2c(Writer *w);

@@ -3,6 +3,11 @@
 #include "modes/modes.h"
 #include "gen/session.h"
 
+/* By FfnKind. */
+static const char *const ffn_name[] = {"gelu", "swiglu", "geglu", "gelu_erf", "geglu_erf", "relu2", "xielu"};
+static const char *const ffn_title[] = {"GELU MLP",    "SwiGLU",     "GeGLU",    "exact GELU MLP",
+                                        "exact GeGLU", "ReLU^2 MLP", "xIELU MLP"};
+
 int mode_info(const Options *o, FILE *out, Error *e) {
     Session s;
     if (session_open(&s, o, 0, e)) return 1;
@@ -30,8 +35,7 @@ int mode_info(const Options *o, FILE *out, Error *e) {
         fprintf(out, "\"tied\": %s, \"params\": %zu, \"weights_bytes\": %zu, \"kv_bytes_per_token\": %zu, ",
                 c->tied ? "true" : "false", ck->params, ck->weights_bytes, kv);
         fprintf(out, "\"norm\": \"%s\", \"ffn\": \"%s\", \"positions\": \"%s\", \"dtypes\": {",
-                c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", c->ffn == FFN_SWIGLU ? "swiglu" : "gelu",
-                rope ? "rope" : "learned");
+                c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", ffn_name[c->ffn], rope ? "rope" : "learned");
         for (int t = 0, n = 0; t < DTYPE_COUNT; t++)
             if (counts[t]) fprintf(out, "%s\"%s\": %d", n++ ? ", " : "", dtype_info[t].name, counts[t]);
         fputs("}}\n", out);
@@ -39,7 +43,7 @@ int mode_info(const Options *o, FILE *out, Error *e) {
         fprintf(out, "format          %s%s", format, ck->format == FORMAT_LLAMA2C ? " v" : "");
         if (ck->format == FORMAT_LLAMA2C) fprintf(out, "%d", ck->version);
         fprintf(out, "\narchitecture    %s: %s, %s, %s, %s\n", ck->arch,
-                c->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm", c->ffn == FFN_SWIGLU ? "SwiGLU" : "GELU MLP",
+                c->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm", ffn_title[c->ffn],
                 rope ? "RoPE" : "learned positions", c->n_heads == c->n_kv_heads ? "multi-head" : "grouped-query");
         fprintf(out, "dim             %d\nhidden_dim      %d\nn_layers        %d\nn_heads         %d\n", c->dim,
                 c->hidden_dim, c->n_layers, c->n_heads);
