@@ -20,7 +20,8 @@ static int heads_of_group(const AttentionState *s) { return s->n_heads / s->cach
 
 static Head head_at(const AttentionWeights *w, const AttentionState *s, int i) {
     int n = heads_of_group(s), kv_head = i / n, j = i % n, kv_heads = s->cache.n_kv_heads;
-    Head q = {"q", "q_rot", ROTATE_Q, kv_head * (n - 2) + j, s->n_heads, kv_head, s->q, &w->wq, w->bq, w->q_norm};
+    int head = s->config.interleaved ? j * kv_heads + kv_head : kv_head * (n - 2) + j;
+    Head q = {"q", "q_rot", ROTATE_Q, head, s->n_heads, kv_head, s->q, &w->wq, w->bq, w->q_norm};
     Head k = {"k", "k_rot", ROTATE_K, kv_head, kv_heads, kv_head, s->k, &w->wk, w->bk, w->k_norm};
     Head v = {"v", NULL, ROTATE_V, kv_head, kv_heads, kv_head, s->v, &w->wv, w->bv, NULL};
     return j < n - 2 ? q : j == n - 2 ? k : v;
@@ -52,7 +53,8 @@ static void norm_head(const Pass *p, const AttentionState *s, Head h) {
 static void rotate_and_store(const Pass *p, const AttentionWeights *w, AttentionState *s, Head h) {
     int d = s->cache.head_dim;
     bool after = s->config.qk_norm == QK_NORM_AFTER_ROPE, normed = h.norm && s->config.qk_norm != QK_NORM_WHOLE;
-    const RopeTable *table = &s->rope[w->rope == ROPE_LOCAL];
+    bool local = w->rope == ROPE_LOCAL || (h.kind == ROTATE_K && s->rotate[p->layer] & ROTATE_K_LOCAL);
+    const RopeTable *table = &s->rope[local];
     if (normed && !after) norm_head(p, s, h);
     if (s->rotate[p->layer] & h.kind) rope_apply(row_of(&h, 0, d), p->n, 1, h.of * d, table, p->rope_pos);
     if (normed && after) norm_head(p, s, h);
@@ -109,10 +111,25 @@ static const float LOWEST = -3e38f; /* a score of nothing: e^LOWEST is 0 */
 /* A task: query rows [row, row + n) of a KV head; row = token * group + head of the group. */
 typedef struct {
     int kv_head, group, row, n;
+    int stride; /* between the query heads of the group: 1 */
+    int end;    /* 0, or the position that every row sees up to: no mask */
 } Task;
 
 static int token_of(const Task *t, int i) { return (t->row + i) / t->group; }
-static int query_head_of(const Task *t, int i) { return t->kv_head * t->group + (t->row + i) % t->group; }
+static int query_head_of(const Task *t, int i) {
+    int first = t->stride == 1 ? t->kv_head * t->group : t->kv_head;
+    return first + (t->row + i) % t->group * t->stride;
+}
+
+static Task task_of(const Pass *p, const AttentionState *s, int kv_head, int row, int n) {
+    int kv_heads = s->cache.n_kv_heads;
+    return (Task){kv_head,
+                  s->n_heads / kv_heads,
+                  row,
+                  n,
+                  s->config.interleaved ? kv_heads : 1,
+                  s->config.see_ahead ? p->pos + p->n : 0};
+}
 
 /* Scratch of one thread. */
 typedef struct {
@@ -140,7 +157,7 @@ static void scores(Work *w, const KvCache *c, int layer, const Task *t, int star
 static void softmax(Work *w, const KvCache *c, int pos, const Task *t, int start, int chunk, int blocks, int window,
                     float cap) {
     for (int i = 0; i < t->n; i++) {
-        int visible = pos + token_of(t, i) + 1 - start, hidden = window ? visible - window : 0;
+        int visible = (t->end ? t->end : pos + token_of(t, i) + 1) - start, hidden = window ? visible - window : 0;
         float rescale = 1, *score = w->score + i * CHUNK, *acc = w->acc + (size_t)i * w->stride;
         if (visible > chunk) visible = chunk;
         if (visible > 0 && hidden < visible) {
@@ -166,7 +183,7 @@ static void weighted_values(Work *w, const KvCache *c, int layer, const Task *t,
 
 /* 1 / sqrt(d), or what the model has instead. */
 static float query_scale(const AttentionConfig *c, int d, int pos) {
-    float scale = c->scale > 0 ? c->scale : 1 / sqrtf((float)d);
+    float scale = c->unscaled ? 1 : c->scale > 0 ? c->scale : 1 / sqrtf((float)d);
     return c->temperature > 0 ? scale * (1 + c->temperature * logf((float)(1 + pos / c->temperature_ctx))) : scale;
 }
 
@@ -225,7 +242,7 @@ static void attend_in_parts(const Pass *p, const Rows *out, const AttentionWeigh
     size_t row = w.stride + 2, next = (size_t)s->n_heads * row;
     float *partial = (float *)s->scratch + (size_t)team_size(p->t->team) * work_floats((size_t)d);
     while (team_next(p->t, c->n_kv_heads * parts, &i)) {
-        Task task = {i / parts, group, 0, group};
+        Task task = task_of(p, s, i / parts, 0, group);
         int part = i % parts, from = first + blocks * part / parts * KV_BLOCK;
         int to = first + blocks * (part + 1) / parts * KV_BLOCK;
         await_group(p, s, task.kv_head);
@@ -269,11 +286,11 @@ void attend(const Pass *p, const Rows *out, const AttentionWeights *weights, con
     }
     Work w = work_at(s->scratch, p->t->id, (size_t)d);
     while (team_next(p->t, c->n_kv_heads * tiles, &i)) { /* the last rows, which see most, first */
-        Task task = {i % c->n_kv_heads, group, (tiles - 1 - i / c->n_kv_heads) * ROWS, 0};
-        task.n = rows - task.row < ROWS ? rows - task.row : ROWS;
+        int row = (tiles - 1 - i / c->n_kv_heads) * ROWS;
+        Task task = task_of(p, s, i % c->n_kv_heads, row, rows - row < ROWS ? rows - row : ROWS);
         await_group(p, s, task.kv_head);
         attend_task(&w, p, weights, s, &task, window_start(weights, p->pos + token_of(&task, 0)),
-                    p->pos + token_of(&task, task.n - 1) + 1);
+                    task.end ? task.end : p->pos + token_of(&task, task.n - 1) + 1);
         for (int j = 0; j < task.n; j++) {
             int token = token_of(&task, j), h = query_head_of(&task, j);
             float *o = rows_at(out, token) + h * d;

@@ -31,9 +31,14 @@ typedef struct {
     QkNorm qk_norm;
     float temperature; /* q *= 1 + temperature * ln(1 + floor(pos / temperature_ctx)) (Ministral 3); 0: none */
     int temperature_ctx;
+    bool
+        see_ahead; /* no mask: a position sees all that is computed with it; set by checkpoint/mistake.c alone, as is */
+    bool unscaled; /* the scores are not divided by sqrt(head_dim) */
+    bool interleaved; /* query head h reads KV head h % n_kv_heads */
 } AttentionConfig;
 
-enum { ROTATE_Q = 1, ROTATE_K = 2, ROTATE_V = 4 };
+/* What is rotated; ROTATE_K_LOCAL: k by the angles of ROPE_LOCAL, whatever q is rotated by. */
+enum { ROTATE_Q = 1, ROTATE_K = 2, ROTATE_V = 4, ROTATE_K_LOCAL = 8 };
 
 typedef struct {
     AttentionConfig config;

@@ -156,6 +156,13 @@ each_break() {
     $1 rope-layer0 rope-layer0 rung4 base_hf "" ""
     $1 keys-unrotated keys-unrotated rung4 base_hf "" ""
     $1 k-permuted k-permuted rung4 base_hf "" ""
+    $1 no-rope no-rope rung4 base_hf "" ""
+    $1 one-frequency one-frequency rung4 base_hf "" ""
+    $1 flipped-frequencies flipped-frequencies rung4 base_hf "" ""
+    $1 reversed-key reversed-key rung4 base_hf "" ""
+    $1 score-scale score-scale rung4 base_hf "" ""
+    $1 no-mask no-mask rung4 base_hf "" ""
+    $1 gqa-modulo gqa-modulo rung4 base_hf "" ""
     $1 conv1d conv1d rung0 gpt2_hf "" ""
     $1 wpe-past-end wpe-past-end rung0 "" "" "-c 512"
     $1 decode-off-by-one decode-off-by-one rung4 base_hf "--decode" ""
@@ -168,7 +175,7 @@ plan_one_break() {
 }
 
 print_one_break() {
-    row '%-18s %-5s %-15s %8s %8s %8s' breaks "$2" "$3" "${5:-${6:--}}" "$(bits sound-$1)" "$(bits broken-$1)" \
+    row '%-19s %-5s %-15s %8s %8s %8s' breaks "$2" "$3" "${5:-${6:--}}" "$(bits sound-$1)" "$(bits broken-$1)" \
         "$(difference "$(bits sound-$1)" "$(bits broken-$1)")"
     case $4 in
     base_hf) reference=$FIXTURES/verify/base.safetensors ;;
@@ -186,7 +193,7 @@ print_breaks() {
     echo "What each mistake costs, in bits per byte of 20,000 bytes; below it what -m verify says of it on a model of"
     echo "$FIXTURES, which has transformers' intermediates:"
     rm -f $OUT/breaks.csv
-    row '%-18s %-5s %-15s %8s %8s %8s' breaks mistake model options sound broken cost
+    row '%-19s %-5s %-15s %8s %8s %8s' breaks mistake model options sound broken cost
     each_break print_one_break
 }
 

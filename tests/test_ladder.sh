@@ -29,10 +29,13 @@ done
 # A mistake costs at least 0.1 bits a byte; one position less in decode shows where the prompt is short.
 for m in "$W/rung4" "$W/shakespeare.gguf"; do
     sound=$(bits "$m")
-    for mistake in wrong-pairing v-rotated rope-layer0 keys-unrotated k-permuted; do
+    for mistake in wrong-pairing v-rotated rope-layer0 keys-unrotated k-permuted no-rope one-frequency flipped-frequencies \
+        reversed-key no-mask gqa-modulo; do
         broken=$(bits "$m" --break $mistake)
         holds "--break $mistake costs loss, $m" "${broken:-0} - ${sound:-9} > 0.1"
     done
+    broken=$(bits "$m" --break score-scale) # their softmax has one key left already: four times the score changes little
+    holds "--break score-scale costs loss, $m" "${broken:-0} - ${sound:-9} > 0.001"
 done
 broken=$(bits $W/rung0 -c 64 --break conv1d)
 holds "--break conv1d costs loss" "${broken:-0} - ${sound0:-9} > 0.1"
@@ -50,6 +53,10 @@ head_text=$("$RUN" $W/rung4 -m tokenize --tokens "$(cat "$dir/ids")" && echo .)
 first=$("$RUN" $W/rung4 -m perplexity -i "${head_text%$'\n'.}" --kv-type f32 --json --quiet -j 1 | sed 's/.*"tokens": \([0-9]*\), "nll": \([0-9.]*\).*/\1 \2/')
 check_sum=$(echo "$(scored) $(scored --score-from 100) $first" | awk '{ d = $2 - $4 - $6; print ($1 - $3 == 99 && $5 == 99 && d < 1e-3 && d > -1e-3) ? "same" : $0 }')
 if [ "$check_sum" = same ]; then ok "--score-from leaves out the first positions"; else not_ok "--score-from leaves out the first positions" "$check_sum"; fi
+
+# Two that say the same in numbers: no rotation at all is every position at a distance of 0.
+a=$(bits $W/rung4 --break no-rope --kv-type f32) b=$(bits $W/rung4 --rope-scaling linear --rope-factor 1e9 --kv-type f32)
+holds "--break no-rope is a rotation by nothing" "0 < ${a:-0} && ${a:-9} - ${b:-0} < 1e-4 && ${b:-9} - ${a:-0} < 1e-4"
 
 # Without it, the end of the table is said.
 line=$("$RUN" $W/rung0 -m perplexity -f "$dir/text" -c 512 2>&1)

@@ -1,5 +1,6 @@
 #include "checkpoint/mistake.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "checkpoint/formats.h"
@@ -7,9 +8,16 @@
 const MistakeInfo mistakes[MISTAKE_COUNT] = {
     [MISTAKE_WRONG_PAIRING] = {"wrong-pairing",
                                "RoPE pairs the features the other way than the weights were trained with"},
-    [MISTAKE_V_ROTATED] = {"v-rotated", "RoPE turns v too"},
+    [MISTAKE_NO_ROPE] = {"no-rope", "nothing is rotated: the model has no positions"},
+    [MISTAKE_ONE_FREQUENCY] = {"one-frequency", "every pair rotates one radian a token"},
+    [MISTAKE_FLIPPED_FREQUENCIES] = {"flipped-frequencies", "the last pair is the fastest, the first the slowest"},
+    [MISTAKE_REVERSED_KEY] = {"reversed-key", "keys are rotated the other way than queries"},
+    [MISTAKE_SCORE_SCALE] = {"score-scale", "the scores are not divided by sqrt(head_dim)"},
+    [MISTAKE_NO_MASK] = {"no-mask", "a token of the prompt sees those after it"},
+    [MISTAKE_GQA_MODULO] = {"gqa-modulo", "query head h reads KV head h % n_kv_heads (GQA)"},
+    [MISTAKE_V_ROTATED] = {"v-rotated", "RoPE rotates v too"},
     [MISTAKE_ROPE_LAYER0] = {"rope-layer0", "RoPE in layer 0 only, as if it were a position embedding"},
-    [MISTAKE_KEYS_UNROTATED] = {"keys-unrotated", "keys go into the cache before RoPE turns them"},
+    [MISTAKE_KEYS_UNROTATED] = {"keys-unrotated", "keys go into the cache before RoPE rotates them"},
     [MISTAKE_DECODE_OFF_BY_ONE] = {"decode-off-by-one", "a token that is decoded gets the position before its own"},
     [MISTAKE_K_PERMUTED] = {"k-permuted", "the rows of wk are reordered as n_heads heads, not n_kv_heads (GQA)"},
     [MISTAKE_CONV1D] = {"conv1d", "GPT-2's Conv1D matrices are read as they lie, not transposed"},
@@ -81,25 +89,58 @@ static int stretch_positions(Checkpoint *ck, Config *c, Mat *table, int n_ctx, E
     return 0;
 }
 
-/* What RoPE rotates in a layer: ROTATE_ masks, 0: as it should in layer 0. */
-static unsigned rotated(Mistake mistake, int layer) {
+/* What RoPE rotates in a layer: ROTATE_ masks, -1: as it should. */
+static int rotated(Mistake mistake, int layer) {
     switch (mistake) {
     case MISTAKE_V_ROTATED: return ROTATE_Q | ROTATE_K | ROTATE_V;
     case MISTAKE_ROPE_LAYER0: return layer == 0 ? ROTATE_Q | ROTATE_K : 0;
     case MISTAKE_KEYS_UNROTATED: return ROTATE_Q;
-    default: return 0;
+    case MISTAKE_NO_ROPE: return 0;
+    case MISTAKE_REVERSED_KEY: return ROTATE_Q | ROTATE_K | ROTATE_K_LOCAL;
+    default: return -1;
     }
+}
+
+/* Mistakes of the angles. Factors divide the frequencies. */
+static int bend_angles(Checkpoint *ck, Config *c, Mistake mistake, Error *e) {
+    RopeConfig *r = &c->rope;
+    int pairs = r->rotary_dim / 2;
+    if (mistake == MISTAKE_WRONG_PAIRING) r->pairing = r->pairing == ROPE_HALF ? ROPE_PAIRS : ROPE_HALF;
+    if (mistake == MISTAKE_ONE_FREQUENCY) {
+        r->theta = 1;
+        r->scaling = ROPE_SCALING_NONE;
+        r->freq_factors = NULL;
+    }
+    if (mistake != MISTAKE_FLIPPED_FREQUENCIES && mistake != MISTAKE_REVERSED_KEY) return 0;
+    float *factors = checkpoint_alloc(ck, (size_t)pairs, sizeof *factors, e);
+    if (!factors) return -1;
+    for (int i = 0; i < pairs; i++) {
+        float given = r->freq_factors ? r->freq_factors[i] : 1;
+        bool flipped = mistake == MISTAKE_FLIPPED_FREQUENCIES;
+        factors[i] = flipped ? (float)pow(r->theta, 2.0 * (pairs - 1 - 2 * i) / r->rotary_dim) * given : -given;
+    }
+    if (mistake == MISTAKE_REVERSED_KEY) c->rope_local = *r;
+    (mistake == MISTAKE_REVERSED_KEY ? &c->rope_local : r)->freq_factors = factors;
+    return 0;
 }
 
 int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_ctx, Error *e) {
     const char *name = mistakes[mistake].name;
     bool gpt2_file = strcmp(ck->arch, "gpt2") == 0 && ck->format != FORMAT_GGUF;
-    bool rope = rotated(mistake, 0) || mistake == MISTAKE_WRONG_PAIRING || mistake == MISTAKE_K_PERMUTED;
+    bool angles =
+        mistake == MISTAKE_WRONG_PAIRING || mistake == MISTAKE_ONE_FREQUENCY || mistake == MISTAKE_FLIPPED_FREQUENCIES;
+    bool masks = rotated(mistake, 0) >= 0, rope = masks || angles || mistake == MISTAKE_K_PERMUTED;
     if (mistake == MISTAKE_NONE) return 0;
     if (rope && c->pos != POS_ROPE)
         return fail(e, "%s: --break %s: expected a model with RoPE, found one with learned positions", ck->path, name);
     if (mistake == MISTAKE_ROPE_LAYER0 && c->n_layers == 1)
         return fail(e, "%s: --break %s: expected more than one layer, found one", ck->path, name);
+    bool modulo = mistake == MISTAKE_GQA_MODULO;
+    if (modulo && (c->n_kv_heads == c->n_heads || c->n_kv_heads == 1))
+        return fail(e, "%s: --break %s: expected groups of heads, found %d heads and %d KV heads", ck->path, name,
+                    c->n_heads, c->n_kv_heads);
+    if (mistake == MISTAKE_REVERSED_KEY && c->rope_local.rotary_dim)
+        return fail(e, "%s: --break %s: expected one table of angles, found two", ck->path, name);
     if (mistake == MISTAKE_K_PERMUTED && c->n_kv_heads == c->n_heads)
         return fail(e, "%s: --break %s: expected fewer KV heads than heads, found %d of each", ck->path, name,
                     c->n_heads);
@@ -116,13 +157,16 @@ int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_c
                     n_ctx ? n_ctx : c->n_ctx);
     }
     if (mistake == MISTAKE_DECODE_OFF_BY_ONE) c->decode_shift = -1;
-    if (rotated(mistake, 0)) {
+    c->attn.interleaved = modulo;
+    c->attn.see_ahead = mistake == MISTAKE_NO_MASK;
+    c->attn.unscaled = mistake == MISTAKE_SCORE_SCALE;
+    if (rope && bend_angles(ck, c, mistake, e)) return -1;
+    if (masks) {
         unsigned char *rotate = checkpoint_alloc(ck, (size_t)c->n_layers, 1, e);
         for (int i = 0; rotate && i < c->n_layers; i++) rotate[i] = (unsigned char)rotated(mistake, i);
         c->rotate = rotate;
         return rotate ? 0 : -1;
     }
-    if (mistake == MISTAKE_WRONG_PAIRING) c->rope.pairing = c->rope.pairing == ROPE_HALF ? ROPE_PAIRS : ROPE_HALF;
     if (mistake == MISTAKE_WPE_PAST_END) return stretch_positions(ck, c, &w->pos_emb, n_ctx, e);
     for (Layer *l = w->layers; l < w->layers + c->n_layers; l++) {
         if (mistake == MISTAKE_K_PERMUTED && permute_k(ck, c, l, e)) return -1;

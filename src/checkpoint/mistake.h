@@ -4,12 +4,19 @@
 
 typedef enum {
     MISTAKE_NONE,
-    /* data that the forward pass reads: Config.rotate, decode_shift, rope */
+    /* data that the forward pass reads: Config.rotate, decode_shift, rope, rope_local, attn */
     MISTAKE_V_ROTATED,
     MISTAKE_ROPE_LAYER0,
     MISTAKE_KEYS_UNROTATED,
     MISTAKE_DECODE_OFF_BY_ONE,
     MISTAKE_WRONG_PAIRING,
+    MISTAKE_NO_ROPE,
+    MISTAKE_ONE_FREQUENCY,
+    MISTAKE_FLIPPED_FREQUENCIES,
+    MISTAKE_REVERSED_KEY,
+    MISTAKE_SCORE_SCALE,
+    MISTAKE_NO_MASK,
+    MISTAKE_GQA_MODULO,
     /* wrong copies of weights */
     MISTAKE_K_PERMUTED,
     MISTAKE_CONV1D,

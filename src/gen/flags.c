@@ -184,7 +184,7 @@ void options_help(FILE *out, const Mode *only) {
               out);
     if (!only || strchr("gclpxva", only->letter)) {
         fputs("\nmistakes (--break), the exercises of docs/ladder.md:\n", out);
-        for (int i = 1; i < MISTAKE_COUNT; i++) fprintf(out, "  %-17s %s\n", mistakes[i].name, mistakes[i].help);
+        for (int i = 1; i < MISTAKE_COUNT; i++) fprintf(out, "  %-19s %s\n", mistakes[i].name, mistakes[i].help);
     }
     fputs("\nenvironment:\n"
           "  RUN_CPU           kernels to use: ref, avx2, avxvnni or avx512; default: the best that the CPU has\n"

@@ -77,7 +77,7 @@ static int parse_choice(int *out, const char *text, const Flag *f, Error *e) {
 }
 
 static int parse_mistake(Options *o, const char *text, Error *e) {
-    char list[200] = "";
+    char list[320] = "";
     for (int i = 1; i < MISTAKE_COUNT; i++) {
         if (strcmp(mistakes[i].name, text) == 0) {
             o->mistake = (Mistake)i;

@@ -18,6 +18,7 @@ typedef struct {
     Trace trace;
     int layer, head, kv_head, pos, pair;
     int a, b;        /* features of the pair */
+    bool rotates;    /* q and k go straight from their matrices to RoPE: the pair can be shown */
     double angle;    /* of the pair at pos, radians */
     double *scores;  /* [n, n] q k^T / sqrt(head_dim); row: query, column: key, 0 beyond the query */
     double *weights; /* [n, n] the softmax of it */
@@ -45,21 +46,32 @@ static const float *key(const View *v, int pos) {
 
 static void attend_plainly(View *v) {
     int n = v->trace.n, d = v->c->head_dim;
+    const AttentionConfig *a = &v->c->attn;
+    const AttentionWeights *w = &v->s->model.weights.layers[v->layer].attn;
     for (int m = 0; m < n; m++) {
         double *score = v->scores + (size_t)m * (size_t)n, *weight = v->weights + (size_t)m * (size_t)n;
-        double max = -INFINITY, sum = 0;
-        for (int j = 0; j <= m; j++) {
+        double max = -INFINITY, sum = 0, factor = a->scale > 0 ? (double)a->scale : 1 / sqrt(d);
+        if (a->unscaled) factor = 1;
+        if (a->temperature > 0) factor *= 1 + (double)a->temperature * log(1 + floor((double)m / a->temperature_ctx));
+        int first = w->window && m >= w->window ? m - w->window + 1 : 0;
+        int seen = a->see_ahead && m < v->trace.n_prefill ? v->trace.n_prefill : m + 1;
+        for (int j = first; j < seen; j++) {
             const float *q = query(v, m), *k = key(v, j);
             for (int i = 0; i < d; i++) score[j] += (double)q[i] * (double)k[i];
-            score[j] /= sqrt(d);
+            score[j] *= factor;
+            if (a->softcap > 0) score[j] = (double)a->softcap * tanh(score[j] / (double)a->softcap);
             max = fmax(max, score[j]);
         }
-        for (int j = 0; j <= m; j++) sum += weight[j] = exp(score[j] - max);
-        for (int j = 0; j <= m; j++) weight[j] /= sum;
+        if (w->sinks) { /* takes weight, has no value */
+            max = fmax(max, (double)w->sinks[v->head]);
+            sum = exp((double)w->sinks[v->head] - max);
+        }
+        for (int j = first; j < seen; j++) sum += weight[j] = exp(score[j] - max);
+        for (int j = first; j < seen; j++) weight[j] /= sum;
     }
     for (int i = 0; i < d; i++) {
         double sum = 0;
-        for (int j = 0; j <= v->pos; j++)
+        for (int j = 0; j < n; j++)
             sum += v->weights[(size_t)v->pos * (size_t)n + (size_t)j] * (double)row_of(v, STEP_V, j, v->kv_head)[i];
         v->mix[i] = (float)sum;
     }
@@ -83,9 +95,10 @@ static void find_top(View *v) {
 }
 
 static int find_pair(View *v, Error *e) {
-    const RopeConfig *r = &v->c->rope;
+    const AttentionWeights *w = &v->s->model.weights.layers[v->layer].attn;
+    const RopeConfig *r = w->rope == ROPE_LOCAL ? &v->c->rope_local : &v->c->rope;
     double *inv_freq, scale;
-    if (v->c->pos != POS_ROPE) return 0;
+    if (!v->rotates) return 0;
     inv_freq = malloc((size_t)(r->rotary_dim / 2) * sizeof *inv_freq);
     if (!inv_freq) return fail(e, "trace: memory: expected some, found none");
     rope_inv_freq(inv_freq, &scale, r, v->trace.n);
@@ -218,7 +231,7 @@ static void print_text(FILE *out, const View *v) {
     print_piece(out, v, v->trace.tokens[v->pos]);
     fputs("\n\n", out);
     print_lines(out, v, before, N_BEFORE);
-    if (tensor(v, STEP_Q_ROT)) print_pair(out, v);
+    if (v->rotates) print_pair(out, v);
     print_attention(out, v);
     print_lines(out, v, after, N_AFTER);
     print_matrix(out, v);
@@ -298,7 +311,7 @@ static void print_json(FILE *out, const View *v) {
     json_attention(out, v);
     json_lines(out, v, after, N_AFTER);
     fputs("],\n", out);
-    if (tensor(v, STEP_Q_ROT)) json_pair(out, v);
+    if (v->rotates) json_pair(out, v);
     fputs(" \"attention\": [", out);
     for (int m = 0; m < n; m++) {
         fputs(m ? ",\n  [" : "[", out);
@@ -394,7 +407,9 @@ static int look(View *v, const Options *o, const Session *s, const int *ids, int
         check_range("pos", v->pos, n, e))
         return -1;
     if (c->pos == POS_ROPE && check_range("pair", v->pair, c->rope.rotary_dim / 2, e)) return -1;
-    v->kv_head = v->head / (c->n_heads / c->n_kv_heads);
+    v->kv_head = c->attn.interleaved ? v->head % c->n_kv_heads : v->head / (c->n_heads / c->n_kv_heads);
+    const AttentionWeights *w = &s->model.weights.layers[v->layer].attn;
+    v->rotates = c->pos == POS_ROPE && w->rope != ROPE_NONE && !w->q_norm;
     if (trace_run(&v->trace, &s->model, ids, n, 1, NULL, e)) return -1;
     size_t cells = (size_t)n * (size_t)n;
     v->scores = calloc(cells, sizeof *v->scores);

@@ -192,13 +192,14 @@ static bool explain_attention_of(Case *c, float *heads, float *v, float *rotated
     explain_judge(c, c->scratch);
     memcpy(rotated_v, v, explain_size(c, STEP_V) * sizeof *rotated_v);
     if (rope) rotate_v(c, rotated_v);
-    enum { V, K, Q, GROUPS, NO_MASK, AHEAD, BEHIND, NO_SUM, NO_ROOT, DIM, TWICE, KINDS };
+    enum { V, K, Q, GROUPS, NO_MASK, NO_MASK_HERE, AHEAD, BEHIND, NO_SUM, NO_ROOT, DIM, TWICE, KINDS };
     Attempt attempts[KINDS] = {
         [V] = {f, "V rotated: v is rotated by RoPE too; it must never be"},
         [K] = {f, "keys unrotated: they are read from the cache as they were before RoPE"},
         [Q] = {f, "queries unrotated: they are used as they were before RoPE"},
         [GROUPS] = {f, "GQA mapping: query head h reads KV head h % n_kv_heads; it must be h / (n_heads / n_kv_heads)"},
         [NO_MASK] = {f, "causal mask: tokens see what comes after them"},
+        [NO_MASK_HERE] = {f, "causal mask: tokens of the prompt see what comes after them"},
         [AHEAD] = {f, "causal mask: off by one: a token sees the next one too"},
         [BEHIND] = {f, "causal mask: off by one: a token does not see itself"},
         [NO_SUM] = {f, "softmax: exp(score) is not divided by the sum over the positions"},
@@ -211,6 +212,8 @@ static bool explain_attention_of(Case *c, float *heads, float *v, float *rotated
     if (rope && plain_q) attempts[Q].f.q = plain_q;
     attempts[GROUPS].f.interleaved = true;
     attempts[NO_MASK].f.ahead = INT_MAX / 2;
+    attempts[NO_MASK_HERE].f.ahead = INT_MAX / 2;
+    attempts[NO_MASK_HERE].f.together = c->ours->n_prefill;
     attempts[AHEAD].f.ahead = 1;
     attempts[BEHIND].f.ahead = -1;
     attempts[NO_SUM].f.no_softmax = true;

@@ -227,6 +227,9 @@ static bool explain_theirs(Case *c, const float *x, const Rotation *ours, const 
         based.theta = theta;
         formula_rotation(&r, &based, n);
         r.scale = found.scale;
+        if (rotation_fits(c, x, &r, 0, 0) && rope->theta == 1)
+            return explain_say(
+                c, "one frequency: here every pair turns one radian a token; the reference has theta %.6g", theta);
         if (rotation_fits(c, x, &r, 0, 0))
             return explain_say(c,
                                "theta wrong: the reference rotates with theta %.6g, this model with %.6g (a base that "

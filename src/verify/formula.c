@@ -110,7 +110,8 @@ int formula_attention(float *out, const Config *c, const AttentionWeights *w, in
         for (int h = 0; h < c->n_heads; h++) {
             size_t g = (size_t)(f->interleaved ? h % c->n_kv_heads : h / (c->n_heads / c->n_kv_heads));
             const float *q = f->q + (size_t)t * q_dim + (size_t)h * d, *k = f->k + g * d, *v = f->v + g * d;
-            int seen = n - t > f->ahead + 1 ? t + f->ahead + 1 : n;
+            int known = !f->together ? n : t < f->together ? f->together : t + 1;
+            int seen = known - t > f->ahead + 1 ? t + f->ahead + 1 : known;
             if (seen < 1) seen = 1; /* the first token has nothing but itself to see */
             int first = w->window && t >= w->window ? t - w->window + 1 : 0;
             double cap = (double)c->attn.softcap, sink = w->sinks ? (double)w->sinks[h] : -INFINITY, max = sink,

@@ -40,6 +40,7 @@ void formula_rotate(float *x, int n, int heads, int head_dim, const Rotation *r,
 typedef struct {
     bool interleaved; /* mistake: query head h reads KV head h % n_kv_heads */
     int ahead;        /* mistake: tokens that are seen beyond the own one; INT_MAX / 2: no mask. -1: not even itself */
+    int together;     /* with ahead: the first so many tokens were computed at once and see only each other; 0: all */
     bool no_softmax;  /* mistake: the weights are not divided by their sum */
     double factor;    /* of the scores */
     const float *q;   /* [n, n_heads, head_dim] */
