@@ -152,7 +152,7 @@ demo: run
 # The five models of weights/ from GPT-2 to LLaMA in one table; DATA is the text that they are measured on.
 DATA ?= ../shared/data/tinyshakespeare.txt
 ladder: run
-	@sh scripts/ladder.sh $(DATA) table kv
+	@sh scripts/ladder.sh $(DATA) table theta kv
 
 # What the known mistakes (--break) cost on them, and what -m verify says of each.
 breaks: run
@@ -163,7 +163,7 @@ breaks: run
 plots: smollm2 ladder-plots
 	@$(PYTHON) scripts/plot_rope.py
 ladder-plots: run
-	@sh scripts/ladder.sh $(DATA) table kv breaks
+	@sh scripts/ladder.sh $(DATA) table theta kv breaks
 	@$(PYTHON) scripts/plot_ladder.py
 
 clean:

@@ -2,7 +2,7 @@
 # ladder - runs the five rungs of weights/ through ./run and prints what each swap changed, what sharing key/value
 # heads costs, and what the known mistakes cost.
 #
-#   sh scripts/ladder.sh [TEXT] [table|kv|breaks ...]      default: table kv
+#   sh scripts/ladder.sh [TEXT] [table|theta|kv|breaks ...]      default: table theta kv
 #
 # TEXT is tinyshakespeare.txt, whose last 10 % validates; without it only the columns that need no text are filled.
 # Everything printed comes from ./run. The same figures go to build/ladder/*.csv and *.txt, for
@@ -57,7 +57,7 @@ row() {
 
 # ---- The table of the rungs ------------------------------------------------------------------------------------------
 
-RULES="linear dynamic yarn llama3"
+RULES="linear ntk dynamic yarn llama3"
 
 # describe MODEL - "norm ffn positions heads params kv_bytes multiply_adds"
 #   A multiply-add for each weight of each matrix (the head included, the table of embeddings is only looked up), and
@@ -87,12 +87,12 @@ plan_table() {
     for i in 0 1 2 3 4; do
         m=$WEIGHTS/rung$i
         plan rung$i "$m" "$val"
-        # Windows of W tokens at a stride of W / 2 score the positions W / 2 .. W - 1 of a window.
-        plan rung$i-inside "$m" "$part" -c 256
-        plan rung$i-none "$m" "$part" -c 512
+        # Strictly the positions that the table's columns name: the first window does not score its first half either.
+        plan rung$i-inside "$m" "$part" -c 256 --score-from 128
+        plan rung$i-none "$m" "$part" -c 512 --score-from 256
         [ $i -ge 3 ] || continue # learned positions have no rule
         for rule in $RULES; do
-            plan rung$i-$rule "$m" "$part" -c 512 --rope-scaling $rule --rope-factor 2 --rope-original-ctx 256
+            plan rung$i-$rule "$m" "$part" -c 512 --score-from 256 --rope-scaling $rule --rope-factor 2 --rope-original-ctx 256
         done
     done
 }
@@ -101,7 +101,7 @@ print_table() {
     echo "One swap a row. Multiply-adds and KV cache (f16) are those of one token, the speed that of one core. Bits per byte"
     echo "of the validation split; then of its first 20,000 bytes by position, trained on 0..255, with each scaling rule:"
     echo "                                                       KV multiply-                         | 128..  256..511"
-    format='%-5s %-9s %-6s %-9s %-5s %10s %6s %9s %5s %9s %9s | %6s %7s %7s %7s %7s %7s'
+    format='%-5s %-9s %-6s %-9s %-5s %10s %6s %9s %5s %9s %9s | %6s %7s %7s %7s %7s %7s %7s'
     rm -f $OUT/table.csv
     row "$format" table rung norm ffn positions heads parameters bytes adds steps bits/byte tok/s 255 none $RULES
     for i in 0 1 2 3 4; do
@@ -119,6 +119,25 @@ print_table() {
         echo "--- rung$i"
         $RUN "$WEIGHTS/rung$i" -i "ROMEO:" -n 48 -t 0.8 -s 1 --quiet 2>&1 | sed '/^stop: /d'
     done
+}
+
+# ---- The base: another theta for rung 4, nothing retrained --------------------------------------------------------------
+
+THETAS="10000 20000 50000 100000 500000"
+
+plan_theta() {
+    for theta in $THETAS; do
+        plan theta-$theta-inside "$WEIGHTS/rung4" "$part" -c 256 --score-from 128 --rope-theta $theta
+        plan theta-$theta "$WEIGHTS/rung4" "$part" -c 512 --score-from 256 --rope-theta $theta
+    done
+}
+
+print_theta() {
+    echo "Rung 4, trained with theta 10000 on 256 positions, run with another base (20,000 bytes):"
+    format='%-8s %9s %9s'
+    rm -f $OUT/theta.csv
+    row "$format" theta theta 128..255 256..511
+    for theta in $THETAS; do row "$format" theta $theta "$(bits theta-$theta-inside)" "$(bits theta-$theta)"; done
 }
 
 # ---- The GQA slider: mean-pool the key and value heads of rung 3 (multi-head), without training -----------------------
@@ -210,11 +229,11 @@ else
     echo "  make ladder DATA=path/to/tinyshakespeare.txt" >&2
 fi
 rm -f $OUT/jobs $OUT/*.json $OUT/*.err
-[ $# -gt 0 ] || set -- table kv
+[ $# -gt 0 ] || set -- table theta kv
 for what in "$@"; do
     case $what in
-    table | kv | breaks) plan_$what ;;
-    *) echo "ladder: $what: expected table, kv or breaks" >&2; exit 2 ;;
+    table | theta | kv | breaks) plan_$what ;;
+    *) echo "ladder: $what: expected table, theta, kv or breaks" >&2; exit 2 ;;
     esac
 done
 compute
