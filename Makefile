@@ -64,6 +64,12 @@ lite:
 	@$(MAKE) --no-print-directory CONFIG=lite build/lite/run
 	@ln -sf build/lite/run run-lite
 
+# The commit is part of the version where this is a clone.
+VERSION := 1.0
+COMMIT  := $(shell git describe --always --dirty 2>/dev/null)
+$(B)/src/modes/version.o $(B)/src/lite/version.o: CPPFLAGS += -DPROGRAM_VERSION='"$(VERSION)$(COMMIT:%= (%))"'
+$(B)/src/modes/version.o $(B)/src/lite/version.o: Makefile $(wildcard .git/logs/HEAD)
+
 $(B)/run: $(B)/run.o $(B)/libmodel.a
 	$(CC) $(LDFLAGS) $(OPT) -o $@ $^ $(LDLIBS)
 $(B)/libmodel.a: $(LIB_O)

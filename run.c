@@ -9,8 +9,6 @@
 #include "gen/options.h"
 #include "io/file.h"
 
-#define VERSION "1.0"
-
 /* Ctrl-C: the mode ends at the next token or row; a second one ends at once. */
 static void on_interrupt(int number) {
     (void)number;
@@ -67,7 +65,7 @@ int main(int argc, char **argv) {
         options_help(stdout, only || strcmp(o.mode, "generate") == 0 ? only : mode_find(o.mode));
         code = 0;
     } else if (o.version) {
-        puts("run " VERSION);
+        version_print(stdout);
         code = 0;
     } else {
         code = mode_find(o.mode)->run(&o, stdout, &e);

@@ -20,14 +20,14 @@ for program in "$@"; do
     case $program in
     *.sh | *.py)
         if [ "${program##*.}" = py ]; then shell=python3; else shell=bash; fi
-        timeout 900 $shell "$program" >"$out" 2>&1
+        timeout 900 $shell "$program" >"$out" 2>&1 </dev/null
         status=$?
         f=$(grep -c '^not ok ' "$out")
         s=$(grep -c '^skip ' "$out")
         sed -n 's/^skip .*: //p' "$out" >>"$reasons"
         ;;
     *) # cmocka names a failed or skipped test where it ran and once more in its summary
-        timeout 900 $EMULATOR "$program" >"$out" 2>&1
+        timeout 900 $EMULATOR "$program" >"$out" 2>&1 </dev/null
         status=$?
         f=$(grep -E '^\[  FAILED  \] [A-Za-z0-9_]+$' "$out" | sort -u | wc -l)
         s=$(grep -E '^\[  SKIPPED \] [A-Za-z0-9_]+$' "$out" | sort -u | wc -l)

@@ -25,7 +25,9 @@ mkdir "$tmp/dir"
 refused "directory without config.json" 1 "dir" "$tmp/dir"
 
 check "help" grep -q -e --temperature <("$RUN" --help)
-check "version" grep -q '^run [0-9]' <("$RUN" --version)
+check "version" grep -qE '^run [0-9.]+ \([0-9a-f]+' <("$RUN" --version)
+check "its kernels" grep -qE '^kernels: [a-z0-9]+ of .*ref$' <("$RUN" --version)
+check "its libraries" grep -qE '^libraries: .*Oniguruma [0-9.]+, utf8proc' <("$RUN" --version)
 
 want="ROMEO: I will not believe me to the cause."
 "$RUN" $model -z $tok -t 0 -n 13 -i ROMEO: >"$tmp/out" 2>"$tmp/err"
@@ -88,6 +90,35 @@ b=$("$RUN" $model -z $tok -s 8 -n 60 2>/dev/null)
 if [ "$a" != "$b" ]; then ok "another seed, another text"; else not_ok "another seed, another text" "the same"; fi
 if "$RUN" $model -z $tok -n 1 2>&1 >/dev/null | grep -qE '^seed: [0-9]+$'; then ok "fresh seed is printed"; else not_ok "fresh seed is printed" "it is not"; fi
 
+# what a pipe carries is the prompt when no other is given; an empty one, /dev/null and nothing are none
+same "prompt from a pipe, without a flag" "ROMEO: I will not" -t 0 -n 3 < <(printf ROMEO:)
+same "prompt from a file as standard input" "ROMEO: I will not" -t 0 -n 3 <"$tmp/prompt.txt"
+same "-i comes before a pipe" "ROMEO: I will not" -t 0 -n 3 -i ROMEO: < <(printf JULIET:)
+check "nothing in a pipe is no prompt" diff <("$RUN" $model -z $tok -t 0 -n 5 </dev/null) <(printf '' | "$RUN" $model -z $tok -t 0 -n 5)
+check "tokenize from a pipe" diff <(echo "$ids") <(printf ROMEO: | "$RUN" $tok -m tokenize)
+same "escapes" "$(printf 'A\tB\n"\\C%s' "$("$RUN" $model -z $tok -t 0 -n 2 --no-echo -f <(printf 'A\tB\n"\\C') 2>/dev/null)")" \
+    -t 0 -n 2 -e -i 'A\tB\n\"\\\x43'
+refused "an escape that is none" 1 "escape" $model -z $tok -e -i 'A\q'
+check "ids there and back as they are printed" diff <(echo ROMEO:) <("$RUN" $tok -m tokenize --tokens "$ids")
+
+# the seed has a line of its own, before the text; a note about the context comes when it is full
+cat >"$tmp/seed.py" <<'P'
+import os, pty, subprocess, sys
+ours, theirs = pty.openpty()
+p = subprocess.Popen(sys.argv[1:], stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL)
+os.close(theirs)
+out = b""
+while True:
+    try: data = os.read(ours, 4096)
+    except OSError: break
+    if not data: break
+    out += data
+lines = out.decode().replace("\r", "").split("\n")
+assert lines[0].startswith("seed: ") and lines[0][6:].isdigit() and lines[1].startswith("ROMEO:"), lines
+assert not any(line.startswith("context:") for line in lines), lines
+P
+check "the seed is not in the text" python3 "$tmp/seed.py" "$RUN" $model -z $tok -n 5 -i ROMEO:
+
 # modes for machines
 json() { # json NAME PYTHON ARGS... - the output is JSON d, and PYTHON holds
     local name=$1 holds=$2
@@ -100,6 +131,24 @@ json "bench" '[r["test"] for r in d["results"]] == ["pp8", "tg4"] and d["threads
 json "bench of decode alone, at depth" '[r["test"] for r in d["results"]] == ["tg4@d16"]' -m bench -P 0 -n 4 -d 16 -r 2
 json "logits" 'len(d["logits"]) == 1024 and d["tokens"] == [1, 5, 9]' -m logits --tokens 1,5,9
 json "logits of all positions" 'len(d["logits"]) == 3 and len(d["logits"][2]) == 1024' -m logits --tokens 1,5,9 --all
+json "generate" 'd["prompt"] == "ROMEO:" and d["text"] == " I will not" and len(d["tokens"]) == 3 and d["stop"] == "steps" and d["seed"] == 9 and d["prefill"]["tokens"] == 3 and d["decode"]["tokens"] == 3 and d["decode"]["tok_s"] > 0' -t 0 -n 3 -s 9 -i ROMEO:
+json "generate, a stop text" 'd["text"] == " I will not b" and d["stop"] == "stop-text"' -t 0 -n 50 -i ROMEO: --stop elie
+json "log probabilities" 'all(len(t["likely"]) == 4 and t["likely"][0]["id"] == t["id"] and abs(t["likely"][0]["logprob"] - t["logprob"]) < 1e-6 and t["likely"][1]["logprob"] <= t["logprob"] < 0 for t in d["logprobs"]) and len(d["logprobs"]) == 3' -t 0 -n 3 -i ROMEO: --logprobs 4
+json "tokenize backward" 'd == {"text": "ROMEO:"}' -m tokenize --tokens "$ids"
+json "convert" 'd["output"].endswith("j.gguf") and d["tokenizer"] in (True, False)' -m convert -o "$tmp/j.gguf"
+cat >"$tmp/lines.py" <<'P'
+import json, math, subprocess, sys
+run, model, tok = sys.argv[1:]
+def call(*args): return subprocess.run([run, model, "-z", tok, *args], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode()
+*tokens, last = [json.loads(line) for line in call("-t", "0", "-n", "8", "-i", "ROMEO:", "--json=lines").splitlines()]
+assert "".join(t["text"] for t in tokens) == last["text"], (tokens, last)
+assert [t["id"] for t in tokens] == last["tokens"] and len(tokens) == 8, last
+ids = list(map(int, call("-m", "tokenize", "-i", "ROMEO:").split()))
+row = json.loads(call("-m", "logits", "--json", "--kv-type", "f16", "--tokens", ",".join(map(str, ids))))["logits"]
+want = row[tokens[0]["id"]] - max(row) - math.log(sum(math.exp(x - max(row)) for x in row))
+assert abs(tokens[0]["logprob"] - want) < 1e-3, (tokens[0], want)
+P
+check "JSON lines" python3 "$tmp/lines.py" "$RUN" "$model" $tok
 json "tokenize" 'd["ids"][0] == 1 and len(d["ids"]) == len(d["pieces"])' -m tokenize -i "Hello there"
 for seed in 1 2 3 4; do "$RUN" weights/rung4 -t 0.6 -s $seed -n 200 --quiet; done >"$tmp/text.txt"
 json "perplexity hf" 'd["protocol"] == "hf" and 1 < d["ppl"] < 20 and d["bits_per_byte"] > 0' -m perplexity -f "$tmp/text.txt"
@@ -163,6 +212,13 @@ refused "chat template that is none" 1 "line 2, column 15: No filter named 'nope
 refused "chat template of a file" 1 "line 2, column 15" $model -z $tok -m chat --quiet -i Hi --chat-template "$tmp/chat/chat_template.jinja"
 cp tests/fixtures/chat/gemma.jinja "$tmp/chat/chat_template.jinja"
 refused "system prompt that the template has not" 1 "System role not supported" $model -z "$tmp/chat" -m chat --quiet -y "Be brief." -i Hi
+
+for name in model.guf out.GGUF x.txt -; do
+    refused "convert to $name" 2 "output: expected .gguf, .bin or a directory" $model -m convert -o "$([ $name = - ] || echo "$tmp/")$name"
+done
+for name in Llama-3.2 model.dir/ plain; do
+    check "convert to the directory $name" "$RUN" $model -m convert -o "$tmp/$name" --quiet
+done
 
 # a reader that goes away, and Ctrl-C
 got=$("$RUN" $model -z $tok -t 0 -n 0 -i "ROMEO: I" 2>"$tmp/err" | head -c 8)

@@ -46,6 +46,13 @@ static void test_good(void **state) {
     assert_string_equal(o.stop[1], "b");
     assert_int_equal(o.n_tokens, 3);
     assert_int_equal(o.tokens[2], 3);
+    char *spaced[] = {"run", "m", "--tokens", "4 5  6"};
+    options_close(&o);
+    assert_int_equal(options_parse(&o, 4, spaced, &e), 0);
+    assert_true(o.n_tokens == 3 && o.tokens[0] == 4 && o.tokens[2] == 6);
+    options_close(&o);
+    assert_int_equal(
+        parse(&o, "m --seed 18446744073709551615 --kv-type q8_0 --json --rope-scaling=yarn --rope-theta 1e6", &e), 0);
     assert_true(o.sampler.seed == UINT64_MAX && o.kv_type == KV_Q8_0 && o.json);
     assert_true(o.rope_scaling == ROPE_SCALING_YARN && o.rope_theta == 1e6);
     options_close(&o);

@@ -25,7 +25,17 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     return sampler_init(&g->sampler, &params, session->model.config.vocab_size, e);
 }
 
+int generator_tell(Generator *g, int (*each)(void *arg, const Generator *g, int id, const float *logits, Error *e),
+                   void *arg, bool want_logits, Error *e) {
+    g->each = each;
+    g->each_arg = arg;
+    if (!want_logits) return 0;
+    g->logits = calloc((size_t)g->session->model.config.vocab_size, sizeof *g->logits);
+    return g->logits ? 0 : fail(e, "logits: memory: expected some, found none");
+}
+
 void generator_close(Generator *g) {
+    free(g->logits);
     sampler_close(&g->sampler);
     free(g->cached);
     *g = (Generator){0};
@@ -42,6 +52,7 @@ static int sample(Generator *g, int row, Error *e) {
     Session *s = g->session;
     model_logits(&s->model, &s->state, row);
     if (session_check(s, e)) return -1;
+    if (g->logits) memcpy(g->logits, s->state.logits, (size_t)s->model.config.vocab_size * sizeof *g->logits);
     g->next = sampler_next(&g->sampler, s->state.logits);
     if (g->next >= 0) return 0;
     return fail(e, "%s: logits at position %d: expected finite numbers, found NaN or infinity (see --check)",
@@ -116,6 +127,7 @@ int generator_text(Generator *g, Stream *stream, Error *e) {
             n = tokenizer_decode(s->tokenizer, g->prev, g->next, &bytes, buffer);
         g->prev = tokenizer_next(s->tokenizer, g->prev, g->next);
         if (stream_write(stream, bytes, n, e)) return -1;
+        if (g->each && g->each(g->each_arg, g, g->next, g->logits, e)) return -1;
         if (stream->stopped) g->reason = "stop-text";
         else if (steps && g->n_decode == steps) g->reason = "steps";
         else if (g->n_cached == s->state.options.n_ctx) g->reason = "context";
@@ -132,12 +144,16 @@ static double rate(int tokens, double seconds_taken) {
     return tokens > 0 && seconds_taken > 0 ? tokens / seconds_taken : 0;
 }
 
+double generator_prefill_rate(const Generator *g) { return rate(g->n_prefill, g->prefill_seconds); }
+
+/* The first new token comes out of the prefill, so one forward pass less than tokens is timed. */
+double generator_decode_rate(const Generator *g) { return rate(g->n_decode - 1, g->decode_seconds); }
+
 void generator_report(const Generator *g) {
     if (g->o->quiet) return;
     int n_ctx = g->session->state.options.n_ctx, model_ctx = g->session->model.config.n_ctx;
     if (!g->o->ctx && n_ctx < model_ctx && g->n_cached == n_ctx)
         fprintf(g->o->log, "context: %d of the model's %d are full (raise it with -c)\n", n_ctx, model_ctx);
-    /* The first new token comes out of the prefill, so one forward pass less than tokens is timed. */
     fprintf(g->o->log, "prefill: %d tokens, %.1f tok/s; decode: %d tokens, %.1f tok/s\n", g->n_prefill,
-            rate(g->n_prefill, g->prefill_seconds), g->n_decode, rate(g->n_decode - 1, g->decode_seconds));
+            generator_prefill_rate(g), g->n_decode, generator_decode_rate(g));
 }

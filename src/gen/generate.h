@@ -5,7 +5,10 @@
 #include "gen/session.h"
 #include "gen/stream.h"
 
-typedef struct {
+/* Generator - each: told of every token of the text, once its bytes are in the stream; logits are those it was chosen
+ * from, NULL unless want_logits. NULL: nobody is told. */
+typedef struct Generator Generator;
+struct Generator {
     const Options *o;
     Session *session; /* with State and Tokenizer; borrowed */
     Sampler sampler;
@@ -17,10 +20,17 @@ typedef struct {
     const char *reason;      /* why the last text ended: eos, steps, stop-text, context, interrupt */
     int n_prefill, n_decode; /* tokens of the last text */
     double prefill_seconds, decode_seconds;
-} Generator;
+    int (*each)(void *arg, const Generator *g, int id, const float *logits, Error *e);
+    void *each_arg;
+    float *logits; /* [vocab_size] a copy from before the sampler, for each; NULL: not wanted */
+};
 
 /* generator_init - seeds the sampler. A fresh seed is said on o->log when the text begins. */
 int generator_init(Generator *g, const Options *o, Session *session, Error *e);
+
+/* generator_tell - each is told of every token from now on; want_logits: with what it was chosen from. */
+int generator_tell(Generator *g, int (*each)(void *arg, const Generator *g, int id, const float *logits, Error *e),
+                   void *arg, bool want_logits, Error *e);
 void generator_close(Generator *g);
 
 /* generator_prompt - brings the cache to ids[n] and samples the first new token. What the cache already holds
@@ -33,6 +43,10 @@ void generator_say_seed(Generator *g);
 
 /* generator_text - writes tokens to the stream until one of the reasons, which it leaves in g->reason. */
 int generator_text(Generator *g, Stream *stream, Error *e);
+
+/* Tokens a second of the last text. */
+double generator_prefill_rate(const Generator *g);
+double generator_decode_rate(const Generator *g);
 
 /* generator_report - "prefill: N tokens, X tok/s; decode: N tokens, X tok/s". */
 void generator_report(const Generator *g);

@@ -41,24 +41,26 @@ static int parse_seed(Options *o, const char *text, Error *e) {
     return 0;
 }
 
+/* Ids with a comma or spaces between them, as -m tokenize prints them. */
 static int parse_tokens(Options *o, const char *text, Error *e) {
     size_t room = 1;
-    for (const char *c = text; *c; c++) room += *c == ',';
+    for (const char *c = text; *c; c++) room += *c == ',' || *c == ' ';
     free(o->tokens);
     o->n_tokens = 0;
     o->tokens = malloc(room * sizeof *o->tokens);
     if (!o->tokens) return fail(e, "--tokens: memory: expected some, found none");
-    if (!*text) return 0;
-    for (const char *at = text;;) {
+    for (const char *at = text; *at;) {
         char *end;
         errno = 0;
         long long id = strtoll(at, &end, 10);
-        if (end == at || isspace((unsigned char)*at) || errno || id < 0 || id > INT_MAX || (*end && *end != ','))
+        size_t gap = *end == ',' ? 1 : strspn(end, " ");
+        if (end == at || isspace((unsigned char)*at) || errno || id < 0 || id > INT_MAX || (*end && !end[gap]) ||
+            (*end && !gap))
             return fail(e, "--tokens: expected ids like 1,2,3, found '%.60s'", at);
         o->tokens[o->n_tokens++] = (int)id;
-        if (!*end) return 0;
-        at = end + 1;
+        at = end + gap;
     }
+    return 0;
 }
 
 static int parse_choice(int *out, const char *text, const Flag *f, Error *e) {

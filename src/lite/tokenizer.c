@@ -24,7 +24,7 @@ bool is_tiktoken(const File *file) {
     return false;
 }
 
-int read_tiktoken(struct Tokenizer *t, const File *file, const cJSON *added, Error *e) {
+int read_tiktoken(struct Tokenizer *t, const File *file, const struct cJSON *added, Error *e) {
     (void)t, (void)added;
     return fail(e, "%s: tokenizer: " EXPECTED ", found ranks", file->path);
 }

@@ -1,8 +1,23 @@
+#include <ctype.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/text.h"
 #include "modes/modes.h"
 #include "gen/session.h"
 #include "kernels/quantize.h"
+
+/* A name that is not .gguf or .bin is a directory's. One that ends in other letters (model.guf, out.GGUF, x.txt) is a
+ * slip; a slash behind it, or a directory that is there already, says that it is meant. */
+static bool is_known_ending(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    if (!*path || strcmp(path, "-") == 0) return false;
+    if (!dot || dot == name || !dot[1] || strcmp(dot, ".gguf") == 0 || strcmp(dot, ".bin") == 0) return true;
+    for (const char *c = dot + 1; *c; c++)
+        if (!isalpha((unsigned char)*c)) return true; /* Llama-3.2, SmolLM-1.7B */
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
 
 int mode_convert(const Options *o, FILE *out, Error *e) {
     Session s;
@@ -10,6 +25,13 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
         .output = o->output, .type = -1, .kv_heads = o->kv_heads, .stop = &interrupted, .temporary = unfinished};
     if (!o->output) {
         fail(e, "--output: expected the name of the file to write, found none");
+        return 2;
+    }
+    if (!is_known_ending(o->output)) {
+        fail(e,
+             "--output: expected .gguf, .bin or a directory (a name without an ending or with / behind it), found "
+             "'%.100s'",
+             o->output);
         return 2;
     }
     for (int t = 0; o->type && t < DTYPE_Q8_GROUP; t++)
@@ -21,10 +43,14 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
     if (session_open(&s, o, 0, e)) return 1;
     bool carried;
     int status = checkpoint_convert(&s.checkpoint, &s.model.config, &s.model.weights, &options, &carried, e);
+    if (!status && o->json) {
+        fputs("{\"output\": ", out);
+        text_print_json(out, o->output, strlen(o->output));
+        fprintf(out, ", \"tokenizer\": %s}\n", carried ? "true" : "false");
+    }
     if (!status && !o->quiet)
         fprintf(o->log, "%s: written%s\n", o->output,
                 carried ? ", tokenizer included" : " (give the tokenizer with -z)");
-    (void)out;
     session_close(&s);
     if (status && interrupted) {
         e->text[0] = 0; /* a write that the signal cut short is no failure */

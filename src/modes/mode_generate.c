@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "gen/generate.h"
+#include "gen/record.h"
 #include "modes/modes.h"
 
 /* The prompt as it was given; ids have no text of their own and are decoded. -1 when writing failed. */
@@ -23,23 +24,27 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     Session s;
     Generator g = {0};
     Stream stream = {0};
+    Record record = {0};
     int *ids = NULL, n = 0, code = 1;
     char *text = NULL;
     size_t size = 0;
     if (session_open(&s, o, SESSION_TOKENIZER, e)) return 1;
-    if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) ||
-        generator_init(&g, o, &s, e) || generator_prompt(&g, ids, n, e))
+    if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) || generator_init(&g, o, &s, e))
         goto done;
+    if (o->json &&
+        (record_open(&record, o, out, e) || generator_tell(&g, record_token, &record, o->json_lines || o->logprobs, e)))
+        goto done;
+    if (generator_prompt(&g, ids, n, e)) goto done;
     generator_say_seed(&g);
     /* Only now is anything printed: what failed up to here leaves standard output empty. */
-    if (!o->no_echo && !interrupted && echo_prompt(o, &s, ids, n, out, text, size)) {
+    if (!o->no_echo && !o->json && !interrupted && echo_prompt(o, &s, ids, n, out, text, size)) {
         fail(e, "standard output: expected to write the prompt, found an error");
         goto done;
     }
-    stream_init(&stream, out, o->stop, o->n_stop);
+    stream_init(&stream, o->json ? record.text : out, o->stop, o->n_stop);
     stream.raw = o->raw;
     if (generator_text(&g, &stream, e)) goto done;
-    if (fputc('\n', out) == EOF || fflush(out)) {
+    if (o->json ? record_print(&record, &g, text, size, ids, n, e) : fputc('\n', out) == EOF || fflush(out)) {
         fail(e, "standard output: expected to write the text, found an error");
         goto done;
     }
@@ -48,6 +53,7 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     code = interrupted ? 130 : 0;
 done:
     stream_close(&stream);
+    record_close(&record);
     generator_close(&g);
     free(text);
     free(ids);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "modes/modes.h"
+#include "gen/progress.h"
 #include "gen/session.h"
 
 enum { LLAMACPP_CTX = 512 }; /* llama-perplexity's window when none is given */
@@ -21,6 +22,8 @@ typedef struct {
     long long scored; /* tokens */
     const volatile sig_atomic_t *interrupted;
     bool bad; /* a logit was NaN or infinite */
+    Progress progress;
+    int before, total; /* tokens of the text before this window, and in all: for the progress */
 } Score;
 
 /* score_token - -log softmax(logits)[token], in double. */
@@ -48,6 +51,7 @@ static bool score_rows(void *arg, int done, int total) {
         s->scored++;
     }
     s->seen = done;
+    progress_show(&s->progress, s->before + done, s->total);
     return !*s->interrupted;
 }
 
@@ -84,8 +88,9 @@ static size_t text_bytes(const Tokenizer *t, const int *ids, int from, int to) {
     return sum;
 }
 
-static void show(const Options *o, const Score *s, int done, int total) {
+static void show(const Options *o, Score *s, int done, int total) {
     if (o->quiet || s->scored == 0) return;
+    progress_end(&s->progress);
     fprintf(o->log, "perplexity after %d of %d tokens: %.4f\n", done, total, exp(s->nll / (double)s->scored));
 }
 
@@ -121,6 +126,7 @@ static int protocol_llamacpp(const Options *o, Score *s, int *ids, int n, size_t
     for (int begin = 0; begin + n_ctx <= n; begin += n_ctx) {
         int *chunk = ids + begin;
         if (bos) chunk[0] = tokenizer_bos(t);
+        s->before = begin;
         int status = score_window(s, chunk, n_ctx, n_ctx / 2 + 1, e);
         if (status) return status;
         *bytes += text_bytes(t, chunk, n_ctx / 2 + 1, n_ctx);
@@ -170,7 +176,10 @@ int mode_perplexity(const Options *o, FILE *out, Error *e) {
         bytes = 0;
     }
     Score score = {.session = &s, .state = &s.state, .interrupted = &interrupted, .decode = o->decode};
+    score.total = n;
+    progress_begin(&score.progress, o->log, "perplexity", o->quiet);
     code = llamacpp ? protocol_llamacpp(o, &score, ids, n, &bytes, e) : protocol_hf(o, &score, ids, n, &bytes, e);
+    progress_end(&score.progress);
     if (code) goto done;
     double ppl = exp(score.nll / (double)score.scored);
     if (!isfinite(ppl)) {

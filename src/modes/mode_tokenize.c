@@ -47,11 +47,25 @@ int mode_tokenize(const Options *o, FILE *out, Error *e) {
     session_note(t, o);
     if (o->tokens) {
         if (tokens_check(o->tokens, o->n_tokens, tokenizer_vocab_size(t), e)) goto done;
+        char *decoded = NULL;
+        size_t n_decoded = 0;
+        FILE *to = o->json ? open_memstream(&decoded, &n_decoded) : out;
+        if (!to) {
+            fail(e, "text: memory: expected some, found none");
+            goto done;
+        }
         for (int i = 0, last = -1; i < o->n_tokens; last = tokenizer_next(t, last, o->tokens[i++])) {
             const char *bytes;
             char buffer[8];
             size_t length = tokenizer_decode(t, last, o->tokens[i], &bytes, buffer);
-            text_print(out, bytes, length, o->raw);
+            text_print(to, bytes, length, o->raw);
+        }
+        if (o->json) {
+            fclose(to);
+            fputs("{\"text\": ", out);
+            text_print_json(out, decoded, n_decoded);
+            fputc('}', out);
+            free(decoded);
         }
         fputc('\n', out);
         code = 0;

@@ -3,6 +3,9 @@
 #include "gen/options.h"
 #include "gen/signals.h"
 
+/* version_print - version and commit, kernels, libraries. */
+void version_print(FILE *out);
+
 int mode_generate(const Options *o, FILE *out, Error *e);
 int mode_chat(const Options *o, FILE *out, Error *e);
 int mode_tokenize(const Options *o, FILE *out, Error *e);

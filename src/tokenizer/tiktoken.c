@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "io/json.h"
 #include "tokenizer/impl.h"
 #include "tokenizer/pre.h"
 

@@ -1,0 +1,9 @@
+/* What the small program is made of: nothing but the C library. */
+#include "kernels/kernels.h"
+#include "modes/modes.h"
+
+void version_print(FILE *out) {
+    fprintf(out, "run %s, small\nkernels: %s of", PROGRAM_VERSION, kernels_best()->name);
+    for (const KernelLevel *l = kernel_levels; l->kernels; l++) fprintf(out, " %s", l->kernels->name);
+    fputs("\nlibraries: none\n", out);
+}
