@@ -56,6 +56,10 @@ static void test_good(void **state) {
     assert_true(o.sampler.seed == UINT64_MAX && o.kv_type == KV_Q8_0 && o.json);
     assert_true(o.rope_scaling == ROPE_SCALING_YARN && o.rope_theta == 1e6);
     options_close(&o);
+    assert_int_equal(
+        parse(&o, "m --logit-bias 13-1.5 --ban 4,5 --samplers temperature;top_k --dry-sequence-breaker none", &e), 0);
+    assert_true(o.n_bias == 3 && o.bias[0].id == 13 && o.bias[0].bias == -1.5f && o.bias[2].id == 5);
+    assert_true(o.sampler.n_order == 2 && o.sampler.order[1] == SAMPLER_TOP_K && o.n_breaker == 0);
     assert_int_equal(parse(&o, "m -m perplexity --decode --break v-rotated", &e), 0);
     assert_true(o.decode && o.mistake == MISTAKE_V_ROTATED);
     assert_int_equal(parse(&o, "m -m bench -P 0 -d 128", &e), 0);
@@ -98,6 +102,12 @@ static void test_bad(void **state) {
         {"m -e", "--escape"},
         {"m --logprobs 3", "--json"},
         {"m --json=rows", "lines"},
+        {"m --mirostat 1", "mirostat"},
+        {"m --logit-bias 5", "logit-bias"},
+        {"m --logit-bias 5*2", "logit-bias"},
+        {"m --ban 1,,2", "ban"},
+        {"m --samplers top-k;magic", "samplers"},
+        {"m -m bench --typical 0.5", "typical"},
         {"m -m info --json=lines", "-m generate"},
         {"m --precise=maybe", "on or off"},
         {"m --decode", "--decode"},

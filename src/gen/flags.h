@@ -15,7 +15,11 @@ typedef enum {
     TOKENS,
     MISTAKE,
     JSON,
-    SWITCH
+    SWITCH,
+    BIAS,
+    BAN,
+    BREAKER,
+    STAGES
 } Kind;
 
 /* What --help sorts them by. */

@@ -11,6 +11,21 @@
 
 enum { DEFAULT_STEPS = 256 };
 
+/* The tokens whose text has one of the breakers in it. */
+static bool *find_breakers(const Options *o, const Session *s) {
+    static const char *const usual[] = {"\n", ":", "\"", "*"};
+    const char *const *text = o->n_breaker < 0 ? usual : o->breaker;
+    int n = o->n_breaker < 0 ? 4 : o->n_breaker, vocab = s->model.config.vocab_size;
+    bool *found = calloc((size_t)vocab, sizeof *found);
+    for (int id = 0; found && s->tokenizer && id < vocab && id < tokenizer_vocab_size(s->tokenizer); id++) {
+        const char *bytes;
+        char buffer[8];
+        size_t length = tokenizer_decode(s->tokenizer, 0, id, &bytes, buffer);
+        for (int i = 0; i < n && !found[id]; i++) found[id] = memmem(bytes, length, text[i], strlen(text[i])) != NULL;
+    }
+    return found;
+}
+
 int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     SamplerParams params = o->sampler;
     *g = (Generator){.o = o, .session = session, .next = -1, .reason = "steps"};
@@ -20,6 +35,13 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     }
     int n_ctx = session->state.options.n_ctx; /* no more tokens than these are ever looked back on */
     if (params.repeat_last > n_ctx) params.repeat_last = n_ctx;
+    if (params.dry_last < 0 || params.dry_last > n_ctx) params.dry_last = n_ctx;
+    params.bias = o->bias;
+    params.n_bias = o->n_bias;
+    if (params.dry_multiplier > 0) {
+        params.dry_breakers = g->breakers = find_breakers(o, session);
+        if (!g->breakers) return fail(e, "sampler: memory: expected some, found none");
+    }
     g->cached = calloc((size_t)n_ctx, sizeof *g->cached);
     if (!g->cached) return fail(e, "context: memory: expected some, found none");
     return sampler_init(&g->sampler, &params, session->model.config.vocab_size, e);
@@ -36,6 +58,7 @@ int generator_tell(Generator *g, int (*each)(void *arg, const Generator *g, int 
 
 void generator_close(Generator *g) {
     free(g->logits);
+    free(g->breakers);
     sampler_close(&g->sampler);
     free(g->cached);
     *g = (Generator){0};

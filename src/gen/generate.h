@@ -12,8 +12,9 @@ struct Generator {
     const Options *o;
     Session *session; /* with State and Tokenizer; borrowed */
     Sampler sampler;
-    bool say_seed; /* a fresh seed is to be said once, when the text begins */
-    int *cached;   /* [n_ctx] the tokens whose keys and values are in the cache */
+    bool *breakers; /* [vocab_size] tokens that DRY finds no repetition across; NULL without it */
+    bool say_seed;  /* a fresh seed is to be said once, when the text begins */
+    int *cached;    /* [n_ctx] the tokens whose keys and values are in the cache */
     int n_cached;
     int prev;                /* for tokenizer_decode: the last token that is no control token; -1: none */
     int next;                /* the token sampled last, not forwarded yet; -1: none */

@@ -1,8 +1,10 @@
+#include "gen/chain.h"
 #include "gen/flags.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +106,52 @@ static int parse_json(Options *o, const char *text, Error *e) {
     return 0;
 }
 
+static int add_bias(Options *o, const char *flag, int id, float bias, Error *e) {
+    if (o->n_bias == MAX_BIAS) return fail(e, "--%s: expected at most %d tokens, found more", flag, MAX_BIAS);
+    o->bias[o->n_bias++] = (LogitBias){id, bias};
+    return 0;
+}
+
+static int parse_bias(Options *o, const char *text, Error *e) {
+    char *end, *after;
+    errno = 0;
+    long id = strtol(text, &end, 10);
+    if (end != text && id >= 0 && id <= INT_MAX && !errno && (*end == '+' || *end == '-')) {
+        double x = strtod(end, &after);
+        if (after > end + 1 && !*after && x >= -1e6 && x <= 1e6) return add_bias(o, "logit-bias", (int)id, (float)x, e);
+    }
+    return fail(e, "--logit-bias: expected a token and a number like 13+2.5 or 13-1, found '%.60s'", text);
+}
+
+static int parse_ban(Options *o, const char *text, Error *e) {
+    for (const char *at = text;; at++) {
+        char *end;
+        errno = 0;
+        long id = strtol(at, &end, 10);
+        if (end == at || id < 0 || id > INT_MAX || errno || (*end && *end != ','))
+            return fail(e, "--ban: expected ids like 1,2,3, found '%.60s'", at);
+        if (add_bias(o, "ban", (int)id, -INFINITY, e)) return -1;
+        if (!*end) return 0;
+        at = end;
+    }
+}
+
+static int parse_stages(SamplerParams *p, const char *text, Error *e) {
+    char list[120] = "";
+    p->n_order = 0;
+    for (const char *at = text;; at++) {
+        size_t n = strcspn(at, ";");
+        int stage = sampler_stage_named(at, n);
+        if (stage < 0 || p->n_order == SAMPLER_COUNT) break;
+        p->order[p->n_order++] = (SamplerStage)stage;
+        at += n;
+        if (!*at) return 0;
+    }
+    for (int i = 0; i < SAMPLER_COUNT; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ";" : "", sampler_stage_names[i]);
+    return fail(e, "--samplers: expected some of %s, found '%.60s'", list, text);
+}
+
 /* store - text: the value, NULL when there is none (only where flag_takes_value is false). */
 static int store(Options *o, const Flag *f, const char *text, Error *e) {
     void *to = (char *)o + f->offset;
@@ -135,6 +183,17 @@ static int store(Options *o, const Flag *f, const char *text, Error *e) {
         return 0;
     case TOKENS: return parse_tokens(o, text, e);
     case MISTAKE: return parse_mistake(o, text, e);
+    case BIAS: return parse_bias(o, text, e);
+    case BAN: return parse_ban(o, text, e);
+    case STAGES: return parse_stages(&o->sampler, text, e);
+    case BREAKER:
+        if (o->n_breaker < 0) o->n_breaker = 0;
+        if (!*text) return fail(e, "--%s: expected a text, found none", f->name);
+        if (strcmp(text, "none") == 0) return o->n_breaker = 0;
+        if (o->n_breaker == MAX_STOPS)
+            return fail(e, "--%s: expected at most %d texts, found more", f->name, MAX_STOPS);
+        o->breaker[o->n_breaker++] = text;
+        return 0;
     }
     return 0;
 }
@@ -221,6 +280,7 @@ static int check(Options *o, const Mode *mode, Error *e) {
         return fail(e, "--json=lines: expected -m generate, found -m %s", mode->name);
     if (strcmp(o->protocol, "hf") != 0 && strcmp(o->protocol, "llamacpp") != 0)
         return fail(e, "--protocol: expected hf or llamacpp, found '%.40s'", o->protocol);
+    if (o->sampler.mirostat == 1) return fail(e, "--mirostat: expected 0 or 2, found 1");
     const char *cpu = getenv("RUN_CPU");
     const KernelLevel *level = kernel_levels;
     while (cpu && *cpu && level->kernels && strcmp(level->kernels->name, cpu) != 0) level++;
@@ -249,7 +309,18 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
                    .pos = -1,
                    .pos_k = -1,
                    .log = stderr,
-                   .sampler = {.temperature = 1, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last = 64}};
+                   .n_breaker = -1,
+                   .sampler = {.temperature = 1,
+                               .top_p = 0.9f,
+                               .repeat_penalty = 1,
+                               .repeat_last = 64,
+                               .dynatemp_exponent = 1,
+                               .xtc_threshold = 0.1f,
+                               .dry_base = 1.75f,
+                               .dry_allowed_length = 2,
+                               .dry_last = -1,
+                               .mirostat_tau = 5,
+                               .mirostat_eta = 0.1f}};
     if (parse(o, argc, argv, NULL, e)) return -1;
     const Mode *mode = mode_find(o->mode);
     if (!mode) {

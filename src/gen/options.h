@@ -10,7 +10,7 @@
 #include "gen/sampler.h"
 #include "model.h"
 
-enum { MAX_STOPS = 16 };
+enum { MAX_STOPS = 16, MAX_BIAS = 256 };
 
 /* Switch - a flag with a default that depends on the mode. */
 typedef enum { SWITCH_DEFAULT, SWITCH_OFF, SWITCH_ON } Switch;
@@ -24,7 +24,10 @@ typedef struct {
     int steps;             /* -n; -1: not given */
     int threads, ctx;      /* 0: not given */
     int batch;             /* rows of one prefill step */
-    SamplerParams sampler;
+    SamplerParams sampler; /* its bias and dry_breakers are NULL: see below */
+    LogitBias bias[MAX_BIAS];
+    const char *breaker[MAX_STOPS];
+    int n_bias, n_breaker; /* n_breaker -1: the usual ones */
     bool seed_given;
     const char *stop[MAX_STOPS];
     int n_stop;

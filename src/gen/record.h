@@ -13,11 +13,11 @@ typedef struct {
 
 typedef struct {
     const Options *o;
-    FILE *out;           /* where the objects go */
-    FILE *text;          /* what the Stream writes to, in memory */
-    char *bytes;         /* [n_bytes] behind text */
+    FILE *out;   /* where the objects go */
+    FILE *text;  /* what the Stream writes to, in memory */
+    char *bytes; /* [n_bytes] behind text */
     size_t n_bytes;
-    size_t n_said;       /* bytes that lines have told of */
+    size_t n_said;        /* bytes that lines have told of */
     TokenLogprob *chosen; /* [n] the tokens of the text */
     TokenLogprob *likely; /* [n, o->logprobs] the likeliest at each step, the first the likeliest */
     int n, room;
@@ -30,6 +30,6 @@ void record_close(Record *r);
 /* record_token - the Generator's `each`: notes the token it has just put into the stream. */
 int record_token(void *record, const Generator *g, int id, const float *logits, Error *e);
 
-/* record_print - the object: prompt, text, tokens, why it ended, seed, what was computed in what time. ids [n] stand for
- * a prompt without a text of its own (NULL). */
+/* record_print - the object: prompt, text, tokens, why it ended, seed, what was computed in what time. ids [n] stand
+ * for a prompt without a text of its own (NULL). */
 int record_print(Record *r, const Generator *g, const char *prompt, size_t n_prompt, const int *ids, int n, Error *e);

@@ -1,4 +1,4 @@
-#include "gen/sampler.h"
+#include "gen/chain.h"
 
 #include <float.h>
 #include <math.h>
@@ -19,16 +19,22 @@ int sampler_init(Sampler *s, const SamplerParams *p, int n_vocab, Error *e) {
         return fail(e, "repeat-penalty: expected above 0, found %g", (double)p->repeat_penalty);
     if (p->top_k < 0) return fail(e, "top-k: expected a number from 0, found %d", p->top_k);
     if (p->repeat_last < 0) return fail(e, "repeat-last: expected a number from 0, found %d", p->repeat_last);
+    s->window = p->repeat_last;
+    if (p->dry_multiplier > 0 && p->dry_last > s->window) s->window = p->dry_last;
+    if (chain_check(p, n_vocab, e)) return -1;
+    if (chain_wanted(p) && !(s->chain = chain_new(p, n_vocab)))
+        return fail(e, "sampler: memory: expected room for %d candidates, found none", n_vocab);
     s->candidates = malloc((size_t)n_vocab * sizeof *s->candidates);
     s->weights = malloc((size_t)n_vocab * sizeof *s->weights);
     s->block_max = malloc(((size_t)n_vocab / BLOCK + 1) * sizeof *s->block_max);
-    s->recent = malloc(((size_t)p->repeat_last + 1) * sizeof *s->recent);
+    s->recent = malloc(((size_t)s->window + 1) * sizeof *s->recent);
     if (s->candidates && s->weights && s->block_max && s->recent) return 0;
     sampler_close(s);
     return fail(e, "sampler: memory: expected room for %d candidates, found none", n_vocab);
 }
 
 void sampler_close(Sampler *s) {
+    chain_free(s->chain);
     free(s->candidates);
     free(s->weights);
     free(s->block_max);
@@ -37,10 +43,14 @@ void sampler_close(Sampler *s) {
 }
 
 void sampler_accept(Sampler *s, int id) {
-    if (s->params.repeat_last == 0) return;
+    if (s->window == 0) return;
     s->recent[s->next_recent] = id;
-    s->next_recent = (s->next_recent + 1) % s->params.repeat_last;
-    if (s->n_recent < s->params.repeat_last) s->n_recent++;
+    s->next_recent = (s->next_recent + 1) % s->window;
+    if (s->n_recent < s->window) s->n_recent++;
+}
+
+int sampler_recent(const Sampler *s, int back) {
+    return s->recent[(s->next_recent - 1 - back + s->window) % s->window];
 }
 
 static void penalize(const Sampler *s, float *logits) {
@@ -146,6 +156,7 @@ int sampler_filter(Sampler *s, float *logits, double *sum) {
     Candidate *c = s->candidates;
     int bad = 0, possible = 0, best = 0;
     float max = -FLT_MAX; /* what compilers begin a reduction with: none finds -INFINITY in it */
+    if (s->chain) return chain_filter(s->chain, s, logits, sum);
     penalize(s, logits);
 #pragma omp simd reduction(| : bad, possible) reduction(max : max)
     for (int i = 0; i < s->n_vocab; i++) {
@@ -199,9 +210,13 @@ int sampler_draw(const Sampler *s, int n, double sum, double u) {
     return s->candidates[n - 1].id; /* rounding never leaves the draw without a token */
 }
 
+double sampler_uniform(Sampler *s) { return uniform(&s->rng); }
+
 int sampler_next(Sampler *s, float *logits) {
     double sum;
     int n = sampler_filter(s, logits, &sum);
     if (n < 0) return -1;
-    return n == 1 ? s->candidates[0].id : sampler_draw(s, n, sum, uniform(&s->rng));
+    int id = n == 1 ? s->candidates[0].id : sampler_draw(s, n, sum, uniform(&s->rng));
+    if (s->chain) chain_drawn(s->chain, s, n, sum, id);
+    return id;
 }
