@@ -266,6 +266,33 @@ def tokenizer_files():
     save("tokenizer_json", "far_id.json", compact(far))
     byte = {**bpe, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "\\C"}, "behavior": "Isolated"}}
     save("tokenizer_json", "single_byte.json", compact(byte))  # an expression that cuts inside of a character
+    typed = lambda kind, **rest: {"type": kind, **rest}
+    steps = lambda key, *kinds: typed("Sequence", **{key: list(kinds)})
+    regex = lambda x: {"Regex": x}
+    units = [1 << 31] * 256  # the double array of sentencepiece_files, with the one rule A -> a
+    units[0], units[2 ^ 0x41], units[0x80] = 2 << 10, (2 ^ 0x41 ^ 0x80) << 10 | 1 << 8 | 0x41, 1 << 31 | 0
+    units = units[:0x81]
+    charsmap = base64.b64encode(struct.pack("<I", 4 * len(units)) + struct.pack(f"<{len(units)}I", *units) + b"a\0").decode()
+    unigram = {"added_tokens": [{"id": 3, "content": "ab", "normalized": True, "lstrip": True}],
+               "normalizer": steps("normalizers", typed("Replace", pattern=regex(" {2,}"), content="\u2581"), typed("NFKC"), typed("Nmt")),
+               "pre_tokenizer": steps("pretokenizers", typed("UnicodeScripts"), typed("Metaspace", replacement="\u2581", split=True)),
+               "post_processor": typed("RobertaProcessing", cls=["a", 1], sep=["b", 2]), "decoder": typed("Metaspace", replacement="\u2581"),
+               "model": typed("Unigram", unk_id=0, byte_fallback=True, vocab=[["<unk>", 0], ["a", -1.5], ["b", -2], ["aa", -2.5], ["<0x41>", -9], ["\u2581", -3]])}
+    wordpiece = {"added_tokens": [{"id": 0, "content": "[UNK]", "special": True}],
+                 "normalizer": typed("BertNormalizer", clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True),
+                 "pre_tokenizer": typed("BertPreTokenizer"), "decoder": typed("WordPiece", prefix="##", cleanup=True),
+                 "model": typed("WordPiece", unk_token="[UNK]", max_input_chars_per_word=9, vocab={"[UNK]": 0, "a": 1, "##a": 2, "hello": 3, "##lo": 4})}
+    affixes = {"normalizer": steps("normalizers", typed("Strip", strip_left=True, strip_right=True), typed("Lowercase"), typed("NFD"), typed("StripAccents"),
+                                   typed("ByteLevel"), typed("Prepend", prepend="a")),
+               "pre_tokenizer": steps("pretokenizers", typed("Whitespace"), typed("Punctuation", behavior="Contiguous"), typed("FixedLength", length=4),
+                                      typed("CharDelimiterSplit", delimiter="x"), typed("WhitespaceSplit")),
+               "decoder": typed("BPEDecoder", suffix="</w>"),
+               "model": typed("BPE", continuing_subword_prefix="##", end_of_word_suffix="</w>", unk_token="u",
+                              vocab={"a": 0, "##b": 1, "ab": 2, "##l</w>": 3, "u": 4}, merges=["a ##b"])}
+    table = {"normalizer": typed("Precompiled", precompiled_charsmap=charsmap), "decoder": typed("Strip", content="a", start=1, stop=1),
+             "model": typed("WordLevel", unk_token="a", vocab={"a": 0, "hello": 1})}
+    for name, root in {"unigram": unigram, "wordpiece": wordpiece, "affixes": affixes, "charsmap": table}.items():
+        save("tokenizer_json", f"seed_{name}.json", compact(root))
     vocab = {t: i for i, t in enumerate(BPE_TOKENS)}
     save("tokenizer_json", "seed_gpt2", directory([("merges.txt", "#version: 0.2\na b\n\u0120 a\n".encode()), ("vocab.json", compact(vocab))]))
     side = {"extra_special_tokens": ["<q>", {"content": "<r>", "lstrip": True}], "image_token": "<i>", "pad_token": "<p>",
@@ -279,6 +306,16 @@ def tokenizer_files():
               "vocab": [{"rank": i, "token_bytes": t} for i, t in enumerate(coded)]}
     save("tokenizer_json", "seed_tekken", directory([("config.json", compact({"model_type": "mistral"})), ("tekken.json", compact(tekken))]))
     save("tiktoken", "seed_ranks", "".join(f"{t} {i}\n" for i, t in enumerate(coded)).encode())
+
+
+def regex_files():
+    """An expression, a newline, a text."""
+    inputs = {"split": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}{1,3}(?=(?:\d{3})*\b)|[^\s\p{L}]+|\s+(?!\S)|\s+" + "\nit's 12345 h\u00e9 \u4e16  \n",
+              "classes": r"[a-z&&[^aeiou]]+|[[:^punct:]\h]\R|\X|(?<x>a\g<x>?b)|(?<=a)c\K." + "\nhello ab, aabb ac\u0301\r\n",
+              "slow": r"(a*)*(a|aa)*b(?=c)|(?~ab)c|(a+)\2+$" + "\n" + "a" * 60 + "bd",
+              "refused": r"((?=a*).)*" + "\naaa"}
+    for name, text in inputs.items():
+        save("regex", name, text.encode())
 
 
 def varint(n):
@@ -361,6 +398,6 @@ def chat_files():
 
 
 if __name__ == "__main__":
-    for make in (llama2c, gguf_files, hf_files, tokenizer_files, sentencepiece_files, verify_files, chat_files):
+    for make in (llama2c, gguf_files, hf_files, tokenizer_files, regex_files, sentencepiece_files, verify_files, chat_files):
         make()
     print(sum(f.stat().st_size for f in OUT.rglob("*") if f.is_file()), "bytes in", OUT)
