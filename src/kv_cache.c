@@ -38,6 +38,15 @@ static size_t kv_at(const KvCache *c, int layer, int head, int pos) {
 
 enum { Q8_GROUP_BYTES = KV_BLOCK * sizeof(BlockQ8_0) }; /* 32 features of a block of keys in q8_0 */
 
+void kv_cache_move_values(KvCache *c, int layer, int head, int to, int from, int n) {
+    memmove(c->v + kv_at(c, layer, head, to), c->v + kv_at(c, layer, head, from), (size_t)n * c->row_bytes);
+}
+
+KvRows kv_cache_rows(const KvCache *c, int layer, int head, int n) {
+    size_t at = kv_at(c, layer, head, 0), blocks = ((size_t)n + KV_BLOCK - 1) / KV_BLOCK;
+    return (KvRows){c->k + at, c->v + at, blocks * KV_BLOCK * c->row_bytes, (size_t)n * c->row_bytes};
+}
+
 double kv_largest(KvType type) { return type == KV_F32 ? (double)FLT_MAX : type == KV_F16 ? 65504 : 127 * 65504.0; }
 
 bool kv_cache_overflowed(const KvCache *c) { return __atomic_load_n(&c->overflow, __ATOMIC_RELAXED); }

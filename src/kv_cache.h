@@ -34,6 +34,16 @@ size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_di
 void kv_cache_write_key(KvCache *c, int layer, int head, int pos, const float *k);
 void kv_cache_write_value(KvCache *c, int layer, int head, int pos, const float *v);
 
+/* kv_cache_move_values - the values of n positions from `from` on, byte for byte to `to`. */
+void kv_cache_move_values(KvCache *c, int layer, int head, int to, int from, int n);
+
+/* KvRows - where the first n positions of a layer's head lie: whole blocks of keys, n values. */
+typedef struct {
+    unsigned char *k, *v;
+    size_t k_bytes, v_bytes;
+} KvRows;
+KvRows kv_cache_rows(const KvCache *c, int layer, int head, int n);
+
 /* kv_cache_overflowed - was a finite key or value too large for the type? What attention made of it is wrong then.
  * kv_largest - the largest that the type holds. */
 bool kv_cache_overflowed(const KvCache *c);

@@ -44,9 +44,9 @@ for n in 0 9000; do
     else not_ok "the context fills up, -n $n" "exit $code, $(tail -n 1 "$dir/err")"; fi
 done
 yes ABC | head -n 400 >"$dir/lines"
-generate -c 300 -m chat --chat-template llama-2 -n 20 -s 3 >"$dir/out" 2>"$dir/err" <"$dir/lines"
+"$RUN" "$dir/long.bin" -z "$dir/tok.bin" -t 1 -c 300 -m chat --chat-template llama-2 -n 20 -s 3 >"$dir/out" 2>"$dir/err" <"$dir/lines"
 code=$?
-if [ $code -eq 0 ] && [ "$(tail -n 1 "$dir/err")" = "stop: context" ]; then ok "the context of a chat fills up"
+if [ $code -eq 0 ] && [ "$(grep -c '^prefill:' "$dir/err")" -eq 400 ] && grep -q 'oldest messages are forgotten' "$dir/err"; then ok "the context of a chat fills up"
 else not_ok "the context of a chat fills up" "exit $code, $(tail -n 1 "$dir/err")"; fi
 
 # the same file, read by several processes at once

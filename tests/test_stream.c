@@ -69,8 +69,9 @@ static void test_whole_characters(void **state) {
                "A",
                "\xBF"),
           "", false);
-    /* the end inside a character: the bytes are not dropped */
-    check(NULL, 0, LIST("x\xF0\x92", "\x8E"), LIST("x", ""), "\xF0\x92\x8E", false);
+    /* the end inside a character, and a stop text there */
+    check(NULL, 0, LIST("x\xF0\x92", "\x8E"), LIST("x", ""), "\xEF\xBF\xBD", false);
+    check(LIST("."), 1, LIST("x\xC3", "."), LIST("x", "\xEF\xBF\xBD"), "", true);
     /* a stop text after half a character */
     check(LIST("."), 1, LIST("\xC3", "\xA9."), LIST("", "\xC3\xA9"), "", true);
 }

@@ -7,6 +7,6 @@ LEFT_OUT := src/kernels/levels.c src/kernels/avxvnni.c src/kernels/avx512.c \
     src/io/json.c src/io/safetensors.c src/checkpoint/hf% src/convert/% \
     src/tokenizer/unicode.c src/tokenizer/regex.c src/tokenizer/sp_check.c src/tokenizer/spm% \
     src/tokenizer/hf_files.c src/tokenizer/tiktoken.c src/tokenizer/gguf_models.c src/tokenizer/json% src/tokenizer/tokenizer_json.c \
-    src/chat/% $(filter-out src/verify/tripwire.c,$(wildcard src/verify/*.c)) \
-    src/modes/mode_bench.c src/modes/mode_chat.c src/modes/mode_convert.c src/modes/mode_trace.c \
+    $(filter-out src/chat/turns.c,$(wildcard src/chat/*.c)) $(filter-out src/verify/tripwire.c,$(wildcard src/verify/*.c)) \
+    src/modes/mode_bench.c src/modes/mode_chat.c $(wildcard src/modes/chat_*.c) src/modes/mode_convert.c src/modes/mode_trace.c \
     src/modes/mode_verify.c src/modes/version.c

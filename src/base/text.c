@@ -179,3 +179,32 @@ size_t utf8_encode(char out[4], unsigned code) {
     out[0] = (char)(0xff << (8 - n) | code);
     return n;
 }
+
+/* ---- Byte order marks ---------------------------------------------------------------------------- */
+
+/* Every second byte of the first ones is 0: Latin letters in UTF-16. */
+static bool looks_utf16(const char *text, size_t n) {
+    size_t seen = n < 64 ? n / 2 * 2 : 64;
+    size_t odd = 0, even = 0;
+    for (size_t i = 0; i < seen; i++) *(i % 2 ? &odd : &even) += text[i] == 0;
+    return seen >= 8 && ((odd == seen / 2 && even == 0) || (even == seen / 2 && odd == 0));
+}
+
+int text_drop_mark(char *text, size_t *n, const char *what, Error *e) {
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *encoding;
+    } marks[] = {{"\xff\xfe\0\0", 4, "UTF-32"},
+                 {"\0\0\xfe\xff", 4, "UTF-32"},
+                 {"\xff\xfe", 2, "UTF-16"},
+                 {"\xfe\xff", 2, "UTF-16"}};
+    const char *encoding = looks_utf16(text, *n) ? "UTF-16" : NULL;
+    for (size_t i = 0; !encoding && i < sizeof marks / sizeof *marks; i++)
+        if (*n >= marks[i].n && memcmp(text, marks[i].bytes, marks[i].n) == 0) encoding = marks[i].encoding;
+    if (encoding)
+        return fail(e, "%s: text: expected UTF-8, found %s (iconv -f %s -t UTF-8 converts it)", what, encoding,
+                    encoding);
+    if (*n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) memmove(text, text + 3, *n -= 3);
+    return 0;
+}

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/error.h"
+
 /* utf8_length - bytes of the UTF-8 sequence at s (1..4), of n bytes left; 0 when there is none (overlong forms and
  * surrogates are none). */
 size_t utf8_length(const char *s, size_t n);
@@ -32,3 +34,7 @@ bool text_print(FILE *out, const char *s, size_t n, bool raw);
 /* text_print_json - the n bytes at s as a JSON string with its quotes: what text_show escapes is \uHHHH, a byte that is
  * no UTF-8 U+FFFD, as JSON has no bytes. */
 void text_print_json(FILE *out, const char *s, size_t n);
+
+/* text_drop_mark - drops a UTF-8 byte order mark at the start of the *n bytes; refuses UTF-16 and UTF-32, by their
+ * marks or their zero bytes. what: whose text it is. */
+int text_drop_mark(char *text, size_t *n, const char *what, Error *e);

@@ -10,14 +10,7 @@
 #include <time.h>
 
 #include "base/error.h"
-
-typedef enum { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_COUNT } Role;
-
-typedef struct {
-    Role role;
-    char *text; /* [n] owned by the caller; what is not UTF-8 in it is shown to the template as U+FFFD */
-    size_t n;
-} Message;
+#include "chat/message.h"
 
 /* ChatText - the rendered conversation. What a person or the model wrote is marked, so that "<|im_end|>" in it stays
  * text. */

@@ -40,7 +40,7 @@ const Flag flags[] = {
     {0, "no-bos", FLAG, GROUP_PROMPT, "gtlpxa", AT(no_bos), 0, 0, NULL, "", "leave out BOS"},
 
     {'t', "temperature", NUMBER, GROUP_SAMPLING, TEXTS, AT(sampler.temperature), 0, 1e6, NULL, "X",
-     "default 1.0; 0 is greedy"},
+     "default 1.0, in chat the model's or 0.7; 0 is greedy"},
     {'p', "top-p", NUMBER, GROUP_SAMPLING, TEXTS, AT(sampler.top_p), 0, 1, NULL, "X",
      "smallest set of tokens that holds this probability, default 0.9"},
     {0, "top-k", INTEGER, GROUP_SAMPLING, TEXTS, AT(sampler.top_k), 0, INT_MAX, NULL, "N",
@@ -90,7 +90,7 @@ const Flag flags[] = {
      "any 64-bit number; without it a fresh one, printed"},
 
     {'n', "steps", INTEGER, GROUP_OUTPUT, "gcb", AT(steps), 0, INT_MAX, NULL, "N",
-     "new tokens at most, default 256; 0: until the context is full; bench: tokens to decode, default 64"},
+     "new tokens at most, default 256, in chat 0; 0: until the context is full; bench: tokens to decode, default 64"},
     {0, "stop", STOP, GROUP_OUTPUT, TEXTS, 0, 0, 0, NULL, "TEXT", "end before this text (repeatable)"},
     {0, "json", JSON, GROUP_OUTPUT, NULL, 0, 0, 0, NULL, "",
      "machine-readable result on standard output; --json=lines: generate, one object a token as it comes"},
@@ -104,6 +104,10 @@ const Flag flags[] = {
 
     {'c', "ctx", INTEGER, GROUP_RUN, RUNS, AT(ctx), 1, 1 << 26, NULL, "N",
      "context; default: the model's, at most 4096 and what memory allows"},
+    {0, "session", TEXT, GROUP_RUN, TEXTS, AT(session), 0, 0, NULL, "FILE",
+     "the text so far with its keys and values: read at the start when it is there, written at the end"},
+    {0, "keep", INTEGER, GROUP_RUN, "g", AT(keep), 0, INT_MAX, NULL, "N",
+     "in a full context keep the first N tokens (4 at least), forget half of the rest and go on"},
     {0, "batch", INTEGER, GROUP_RUN, RUNS, AT(batch), 1, 1 << 16, NULL, "N", "tokens of one prefill step, default 256"},
     {0, "kv-type", CHOICE, GROUP_RUN, "gclpxbia", AT(kv_type), 0, 0, "f32|f16|q8_0", "TYPE",
      "f32, f16 or q8_0 keys and values, default f16 (f32 for logits, probe, trace)"},

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "gen/progress.h"
+#include "gen/shift.h"
 #include "gen/signals.h"
 
 enum { DEFAULT_STEPS = 256 };
@@ -82,6 +83,34 @@ static int sample(Generator *g, int row, Error *e) {
                 g->o->checkpoint, g->n_cached - 1);
 }
 
+void generator_reuse(Generator *g, const int *ids, int n) {
+    enum { WORTH = 8 /* tokens; fewer may be alike by chance */ };
+    int kept = 0, longest = 0, from = 0;
+    while (kept < g->n_cached && kept < n && g->cached[kept] == ids[kept]) kept++;
+    bool refused = cache_shift_refused(&g->session->model) != NULL;
+    for (int at = kept + 1; !refused && at < g->n_cached && longest < g->n_cached - at; at++) {
+        int length = 0;
+        while (at + length < g->n_cached && kept + length < n && g->cached[at + length] == ids[kept + length]) length++;
+        if (length > longest) longest = length, from = at;
+    }
+    g->n_cached = kept;
+    if (longest < WORTH) return;
+    cache_shift(&g->session->model, &g->session->state, kept, from, longest);
+    memmove(g->cached + kept, g->cached + from, (size_t)longest * sizeof *g->cached);
+    g->n_cached += longest;
+}
+
+int generator_rewrite(Generator *g, const int *ids, int n, Error *e) {
+    Session *s = g->session;
+    generator_reuse(g, ids, n);
+    if (g->n_cached == n) return 0;
+    memcpy(g->cached + g->n_cached, ids + g->n_cached, (size_t)(n - g->n_cached) * sizeof *ids);
+    Progress progress = {0};
+    g->n_cached +=
+        model_prefill(&s->model, &s->state, ids + g->n_cached, n - g->n_cached, g->n_cached, show_progress, &progress);
+    return session_check(s, e);
+}
+
 int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     Session *s = g->session;
     int n_ctx = s->state.options.n_ctx, kept = 0;
@@ -153,10 +182,12 @@ int generator_text(Generator *g, Stream *stream, Error *e) {
         if (g->each && g->each(g->each_arg, g, g->next, g->logits, e)) return -1;
         if (stream->stopped) g->reason = "stop-text";
         else if (steps && g->n_decode == steps) g->reason = "steps";
-        else if (g->n_cached == s->state.options.n_ctx) g->reason = "context";
         else if (!interrupted) {
-            if ((status = forward(g, e))) break;
-            continue;
+            bool full = g->n_cached == s->state.options.n_ctx;
+            int room = !full ? 1 : g->make_room ? g->make_room(g, g->room_arg, e) : 0;
+            if (room == 1 && !interrupted && !(status = forward(g, e))) continue;
+            if (room == 0) g->reason = "context";
+            if (room < 0) status = -1;
         }
         break;
     }

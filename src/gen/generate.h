@@ -24,6 +24,10 @@ struct Generator {
     int (*each)(void *arg, const Generator *g, int id, const float *logits, Error *e);
     void *each_arg;
     float *logits; /* [vocab_size] a copy from before the sampler, for each; NULL: not wanted */
+    /* make_room - called when the context is full in the middle of a text: 1 when there is room again
+     * (generator_rewrite), 0 when the text ends here, -1 on failure. NULL: it ends. */
+    int (*make_room)(Generator *g, void *arg, Error *e);
+    void *room_arg;
 };
 
 /* generator_init - seeds the sampler. A fresh seed is said on o->log when the text begins. */
@@ -51,3 +55,9 @@ double generator_decode_rate(const Generator *g);
 
 /* generator_report - "prefill: N tokens, X tok/s; decode: N tokens, X tok/s". */
 void generator_report(const Generator *g);
+
+/* generator_reuse - after tokens were dropped from the middle of a text: moves what the cache holds of ids[n] further
+ * back to where ids has it, its keys rotated again (gen/shift.h), where the model allows it. The cache is then a
+ * beginning of ids. generator_rewrite - the same, and reads what is left of ids anew; n < n_ctx. Nothing is sampled. */
+void generator_reuse(Generator *g, const int *ids, int n);
+int generator_rewrite(Generator *g, const int *ids, int n, Error *e);

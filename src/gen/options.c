@@ -164,13 +164,15 @@ static int store(Options *o, const Flag *f, const char *text, Error *e) {
     case SWITCH: return parse_switch(to, text, f, e);
     case JSON: return parse_json(o, text, e);
     case TEXT: *(const char **)to = text; return 0;
-    case INTEGER: return parse_integer(to, text, f, e);
+    case INTEGER: o->top_k_given |= to == (void *)&o->sampler.top_k; return parse_integer(to, text, f, e);
     case DOUBLE: return parse_number(to, text, f, e);
     case NUMBER:
     case ABOVE_ZERO:
         if (parse_number(&x, text, f, e)) return -1;
         if (f->kind == ABOVE_ZERO && x == 0) return fail(e, "--%s: expected above 0, found '%s'", f->name, text);
         *(float *)to = (float)x;
+        o->temperature_given |= to == (void *)&o->sampler.temperature;
+        o->top_p_given |= to == (void *)&o->sampler.top_p;
         return 0;
     case SEED: return parse_seed(o, text, e);
     case CHOICE:
@@ -299,6 +301,7 @@ static int check(Options *o, const Mode *mode, Error *e) {
 int options_parse(Options *o, int argc, char **argv, Error *e) {
     *o = (Options){.mode = "generate",
                    .steps = -1,
+                   .keep = -1,
                    .batch = 256,
                    .kv_type = KV_F16,
                    .rope_scaling = -1,

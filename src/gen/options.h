@@ -28,7 +28,7 @@ typedef struct {
     LogitBias bias[MAX_BIAS];
     const char *breaker[MAX_STOPS];
     int n_bias, n_breaker; /* n_breaker -1: the usual ones */
-    bool seed_given;
+    bool seed_given, temperature_given, top_p_given, top_k_given;
     const char *stop[MAX_STOPS];
     int n_stop;
     KvType kv_type;
@@ -40,7 +40,9 @@ typedef struct {
     int rope_original_ctx;          /* 0: not given */
     /* modes */
     bool json, json_lines, escape;
-    int logprobs; /* 0: none */
+    int logprobs;        /* 0: none */
+    const char *session; /* the file of a conversation's keys and values */
+    int keep;            /* generate: tokens that stay when the context is full; -1: the text ends there */
     Switch precise;
     bool csv, svg, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
     const char *protocol; /* hf, llamacpp */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include "checkpoint/mistake.h"
 
@@ -80,8 +81,14 @@ static int unescape(char *text, size_t *size, Error *e) {
 }
 
 int options_text(const Options *o, char **text, size_t *size, Error *e) {
-    if (o->prompt_file) return file_read(text, size, o->prompt_file, e);
-    if (!o->prompt && stdin_is_given()) return file_read(text, size, "-", e);
+    if (o->prompt_file || (!o->prompt && stdin_is_given())) {
+        const char *path = o->prompt_file ? o->prompt_file : "-";
+        if (file_read(text, size, path, e)) return -1;
+        if (text_drop_mark(*text, size, strcmp(path, "-") == 0 ? "standard input" : path, e) == 0) return 0;
+        free(*text);
+        *text = NULL;
+        return -1;
+    }
     const char *prompt = o->prompt ? o->prompt : "";
     *size = strlen(prompt);
     *text = strdup(prompt);

@@ -58,8 +58,7 @@ static int put(Stream *s, size_t n, Error *e) {
     return 0;
 }
 
-int stream_write(Stream *s, const char *bytes, size_t n, Error *e) {
-    if (s->stopped || n == 0) return 0;
+static int hold(Stream *s, const char *bytes, size_t n, Error *e) {
     if (s->n_held + n > s->room) {
         size_t room = 2 * (s->n_held + n);
         char *larger = realloc(s->held, room);
@@ -69,14 +68,28 @@ int stream_write(Stream *s, const char *bytes, size_t n, Error *e) {
     }
     memcpy(s->held + s->n_held, bytes, n);
     s->n_held += n;
+    return 0;
+}
+
+/* Writes all that is held; half a character at the end is U+FFFD. */
+static int put_last(Stream *s, Error *e) {
+    size_t half = character_begun(s->held, s->n_held);
+    s->n_held -= half;
+    if (half && hold(s, "\xef\xbf\xbd", 3, e)) return -1;
+    return put(s, s->n_held, e);
+}
+
+int stream_write(Stream *s, const char *bytes, size_t n, Error *e) {
+    if (s->stopped || n == 0) return 0;
+    if (hold(s, bytes, n, e)) return -1;
     size_t stop = find_stop(s);
     if (stop < s->n_held) {
         s->stopped = true;
         s->n_held = stop;
-        return put(s, stop, e);
+        return put_last(s, e);
     }
     size_t certain = s->n_held - stop_begun(s);
     return put(s, certain - character_begun(s->held, certain), e);
 }
 
-int stream_end(Stream *s, Error *e) { return put(s, s->n_held, e); }
+int stream_end(Stream *s, Error *e) { return put_last(s, e); }

@@ -21,9 +21,9 @@ void stream_init(Stream *s, FILE *out, const char *const *stop, int n_stop);
 void stream_close(Stream *s);
 
 /* stream_write - takes n more bytes, writes and flushes those that are certain. A stop text may begin in one
- * token and end in another: bytes that could begin one are held back until that is settled, and so is a
+ * token and end in another: bytes that could begin one are held until that is settled, and so is a
  * character that is not complete. -1 when memory or the output failed. */
 int stream_write(Stream *s, const char *bytes, size_t n, Error *e);
 
-/* stream_end - no more text comes: what is held back is text after all, written as it is. */
+/* stream_end - no more text comes: what is held is text after all; a character that is not complete becomes U+FFFD. */
 int stream_end(Stream *s, Error *e);

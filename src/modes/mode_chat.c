@@ -1,131 +1,198 @@
-/* chat - a conversation on a terminal, or one user message a line from standard input. */
-#include <errno.h>
+/* chat - a conversation on a terminal, one user message a line from a pipe, or one question and its answer (-i, -f). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <editline/readline.h>
-
-#include "chat/chat.h"
-#include "gen/generate.h"
+#include "modes/chat_input.h"
+#include "modes/chat_mode.h"
 #include "modes/modes.h"
 
-/* The next user message without its newline, malloc'ed; NULL at the end of the input and after Ctrl-C. */
-static int read_message(char **line, bool terminal, Error *e) {
-    *line = NULL;
-    if (terminal) {
-        *line = readline("> ");
-        if (*line && **line) add_history(*line);
-        return 0;
-    }
-    size_t room = 0;
-    ssize_t n = getline(line, &room, stdin);
-    if (n > 0 && (*line)[n - 1] == '\n') (*line)[n - 1] = 0;
-    if (n >= 0) return 0;
-    int why = errno;
-    free(*line);
-    *line = NULL;
-    return feof(stdin) || interrupted ? 0 : fail(e, "standard input: expected a line, found %s", strerror(why));
-}
+/* ---- The context ---- */
 
-typedef struct {
-    Message *list; /* [n] */
-    int n;
-} History;
-
-/* Takes over text. */
-static int history_add(History *h, Role role, char *text, size_t n, Error *e) {
-    Message *larger = text ? realloc(h->list, ((size_t)h->n + 1) * sizeof *h->list) : NULL;
-    if (!larger) {
-        free(text);
-        return fail(e, "chat: memory: expected some, found none");
-    }
-    h->list = larger;
-    h->list[h->n++] = (Message){role, text, n};
-    return 0;
-}
-
-static void history_close(History *h) {
-    for (int i = 0; i < h->n; i++) free(h->list[i].text);
-    free(h->list);
-}
-
-/* One answer: the whole conversation is rendered as transformers' apply_chat_template would; what of it stands in
- * the cache already is not read again. Returns 0, 1 when the context is full, -1 on failure. */
-static int answer(Generator *g, const ChatTemplate *t, History *h, FILE *out, Error *e) {
-    const Options *o = g->o;
-    ChatText rendered;
-    Stream stream;
-    char *reply = NULL;
-    size_t n_reply = 0;
-    int *ids = NULL, n = 0, status = -1;
-    if (chat_render(&rendered, t, h->list, h->n, time(NULL), e)) return -1;
-    stream_init(&stream, out, o->stop, o->n_stop);
-    stream.raw = o->raw;
-    stream.copy = open_memstream(&reply, &n_reply);
-    if (!stream.copy) {
-        fail(e, "chat: memory: expected some, found none");
-        goto done;
-    }
-    if (chat_encode(g->session->tokenizer, &rendered, &ids, &n, e)) goto done;
-    if (n > g->session->state.options.n_ctx && g->n_cached) {
-        g->reason = "context";
-        status = 1;
-        goto done;
-    }
-    if (generator_prompt(g, ids, n, e) || generator_text(g, &stream, e)) goto done;
-    if (fputc('\n', out) == EOF || fflush(out)) {
-        fail(e, "standard output: expected to write the answer, found an error");
-        goto done;
-    }
-    generator_report(g);
-    status = strcmp(g->reason, "context") == 0;
-done:
-    if (stream.copy && fclose(stream.copy)) status = fail(e, "chat: memory: expected some, found none");
-    stream_close(&stream);
-    chat_text_close(&rendered);
-    free(ids);
-    if (status != 0) free(reply);
-    else if (history_add(h, ROLE_ASSISTANT, reply, n_reply, e)) status = -1;
+/* Ids of the conversation with the request for an answer. */
+static int encode(Chat *c, int **ids, int *n, Error *e) {
+    ChatText text;
+    if (chat_render(&text, &c->template, c->turns.list, c->turns.n, time(NULL), e)) return -1;
+    int status = chat_encode(c->session.tokenizer, &text, ids, n, e);
+    chat_text_close(&text);
     return status;
 }
 
-int mode_chat(const Options *o, FILE *out, Error *e) {
-    Session s;
-    Generator g = {0};
-    History h = {0};
-    ChatTemplate t = {0};
-    int code = 1, status = 0;
-    char *first = NULL;
-    size_t size;
-    if (session_open(&s, o, SESSION_TOKENIZER, e)) return 1;
-    if (chat_template_open(&t, o->chat_template, s.tokenizer, o->checkpoint, e)) goto done;
-    if (o->system && history_add(&h, ROLE_SYSTEM, strdup(o->system), strlen(o->system), e)) goto done;
-    if ((o->prompt || o->prompt_file) && options_text(o, &first, &size, e)) goto done;
-    if (session_state(&s, o, 0, e) || generator_init(&g, o, &s, e)) goto done;
-    bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    while (status == 0 && !interrupted) {
-        char *text = first;
-        if (!text && read_message(&text, terminal, e)) goto done;
-        if (!text) break;
-        size_t n = first ? size : strlen(text);
-        first = NULL;
-        if (n == 0) {
-            free(text);
-            continue;
-        }
-        if (history_add(&h, ROLE_USER, text, n, e)) goto done;
-        status = answer(&g, &t, &h, out, e);
+/* Says that messages were forgotten, and once why they cost more than they need to. */
+static void say_dropped(Chat *c, int n) {
+    const char *why = cache_shift_refused(&c->session.model);
+    if (c->o.quiet || n == 0) return;
+    if (c->terminal) fputc('\n', c->o.log);
+    fprintf(c->o.log, "context: full; the %d oldest messages are forgotten\n", n);
+    if (why && !c->said_shift) fprintf(c->o.log, "context: the rest is read anew: keys cannot be moved, as %s\n", why);
+    c->said_shift = true;
+}
+
+/* Gives the ids of the conversation. When they leave less than `room` tokens, the oldest turns are dropped until there
+ * is room for an eighth of the context more. */
+static int fit(Chat *c, int room, int **ids, int *n, Error *e) {
+    int n_ctx = c->session.state.options.n_ctx, dropped = 0, gone;
+    *ids = NULL;
+    do {
+        free(*ids);
+        if (encode(c, ids, n, e)) return -1;
+        gone = *n + room + (dropped ? n_ctx / 8 : 0) > n_ctx ? turns_drop_oldest(&c->turns) : 0;
+        dropped += gone;
+    } while (gone);
+    say_dropped(c, dropped);
+    c->dropped |= dropped > 0;
+    return 0;
+}
+
+/* In the middle of an answer the context is full: the oldest turns go, and the answer goes on. */
+static int make_room(Generator *g, void *arg, Error *e) {
+    Chat *c = arg;
+    int n_ctx = c->session.state.options.n_ctx, n_answer = g->n_cached - c->n_prompt, *ids, n;
+    int before = c->turns.n;
+    if (fit(c, n_answer + 1, &ids, &n, e)) return -1;
+    int status = c->turns.n < before && n + n_answer < n_ctx, *all = NULL;
+    if (status) {
+        all = malloc((size_t)(n + n_answer) * sizeof *all);
+        if (!all) status = fail(e, "chat: memory: expected some, found none");
     }
-    if (status < 0) goto done;
-    if (interrupted) g.reason = "interrupt";
-    if (!o->quiet) fprintf(o->log, "stop: %s\n", g.reason);
+    if (status == 1) {
+        memcpy(all, ids, (size_t)n * sizeof *all);
+        memcpy(all + n, g->cached + c->n_prompt, (size_t)n_answer * sizeof *all);
+        if (generator_rewrite(g, all, n + n_answer, e)) status = -1;
+        c->n_prompt = n;
+        c->dropped = false;
+    }
+    free(all);
+    free(ids);
+    return status;
+}
+
+/* ---- An answer ---- */
+
+/* Why an answer ended before the model ended it. */
+static void say_cut(const Chat *c) {
+    const char *why = c->g.reason;
+    if (c->o.quiet) return;
+    if (strcmp(why, "steps") == 0) fprintf(c->o.log, "cut: %d tokens, as -n/--steps says\n", c->g.n_decode);
+    else if (strcmp(why, "context") == 0)
+        fprintf(c->o.log, "cut: the context of %d tokens is full (-c raises it, -n/--steps limits answers)\n",
+                c->session.state.options.n_ctx);
+    else if (strcmp(why, "interrupt") == 0) fprintf(c->o.log, "cut: Ctrl-C\n");
+}
+
+/* Writes the answer to ids[n], and adds it to the turns. */
+static int write_answer(Chat *c, const int *ids, int n, Error *e) {
+    Stream stream;
+    char *reply = NULL;
+    size_t n_reply = 0;
+    int status = -1;
+    stream_init(&stream, c->out, c->o.stop, c->o.n_stop);
+    stream.raw = c->o.raw;
+    stream.copy = open_memstream(&reply, &n_reply);
+    if (!stream.copy) return fail(e, "chat: memory: expected some, found none");
+    c->n_prompt = n;
+    if (c->dropped) generator_reuse(&c->g, ids, n - 1);
+    c->dropped = false;
+    if (generator_prompt(&c->g, ids, n, e) || generator_text(&c->g, &stream, e)) goto done;
+    if (fputc('\n', c->out) == EOF || fflush(c->out)) {
+        fail(e, "standard output: expected to write the answer, found an error");
+        goto done;
+    }
+    status = 0;
+done:
+    if (fclose(stream.copy)) status = fail(e, "chat: memory: expected some, found none");
+    stream_close(&stream);
+    bool nothing = !status && c->g.n_decode == 0 && strcmp(c->g.reason, "interrupt") == 0;
+    if (nothing) turns_pop(&c->turns); /* the question, too: it was not read to its end */
+    if (status || nothing) free(reply);
+    return status || nothing ? status : turns_add(&c->turns, ROLE_ASSISTANT, reply, n_reply, e);
+}
+
+/* A message that cannot be answered is dropped: said on a terminal, where the chat goes on; a failure in a pipe. */
+static int refuse_message(Chat *c, const Error *why, Error *e) {
+    turns_pop(&c->turns);
+    if (!c->terminal) return fail_again(e, why);
+    fprintf(c->o.log, "%s\n", why->text);
+    return 0;
+}
+
+int chat_answer(Chat *c, Error *e) {
+    int *ids, n, n_ctx = c->session.state.options.n_ctx;
+    Error why = {""};
+    if (fit(c, 1, &ids, &n, &why)) return refuse_message(c, &why, e);
+    if (n >= n_ctx) {
+        free(ids);
+        fail(&why,
+             "message: expected at most the context's %d tokens with what the template adds, found %d (raise it with "
+             "-c)",
+             n_ctx, n);
+        return refuse_message(c, &why, e);
+    }
+    int status = write_answer(c, ids, n, e);
+    free(ids);
+    if (status) return -1;
+    say_cut(c);
+    if (c->statistics) generator_report(&c->g);
+    return 1;
+}
+
+/* ---- The conversation ---- */
+
+/* One message, or a command of a terminal; takes over text. */
+static int take_message(Chat *c, char *text, size_t n, bool typed, Error *e) {
+    if (n == 0 || (typed && text[0] == '/' && text[1] != '/')) {
+        int status = n ? chat_command(c, text, e) : 0;
+        free(text);
+        return status;
+    }
+    if (typed && text[0] == '/') memmove(text, text + 1, n--);
+    if (turns_add(&c->turns, ROLE_USER, text, n, e)) return -1;
+    int status = chat_answer(c, e);
+    if (c->terminal && interrupted) interrupted = 0; /* Ctrl-C ends the answer, not the chat */
+    return status < 0 ? -1 : 0;
+}
+
+static int converse(Chat *c, Error *e) {
+    ChatInput *in = chat_input_open(c->terminal, e);
+    char *text;
+    size_t n;
+    int status = in ? 1 : -1;
+    while (status > 0 && !interrupted && !c->over) {
+        status = chat_input_read(in, &text, &n, e);
+        if (status == 1 && take_message(c, text, n, c->terminal, e)) status = -1;
+    }
+    chat_input_close(in);
+    return status < 0 ? -1 : 0;
+}
+
+static int run(Chat *c, Error *e) {
+    char *text;
+    size_t n;
+    c->g.make_room = make_room;
+    c->g.room_arg = c;
+    if (!c->o.prompt && !c->o.prompt_file) return converse(c, e);
+    return options_text(&c->o, &text, &n, e) ? -1 : take_message(c, text, n, false, e);
+}
+
+int mode_chat(const Options *o, FILE *out, Error *e) {
+    Chat c = {.o = *o, .out = out, .statistics = true};
+    int code = 1;
+    if (c.o.steps < 0) c.o.steps = 0; /* what the context leaves */
+    c.terminal = !o->prompt && !o->prompt_file && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    if (session_open(&c.session, &c.o, SESSION_TOKENIZER, e)) return 1;
+    if (chat_template_open(&c.template, o->chat_template, c.session.tokenizer, o->checkpoint, e)) goto done;
+    if (chat_sampling(&c.o, &c.session.checkpoint, e)) goto done;
+    if (session_state(&c.session, &c.o, 0, e) || generator_init(&c.g, &c.o, &c.session, e)) goto done;
+    if (o->session && snapshot_open(o->session, &c.g, &c.turns, e)) goto done;
+    if (o->system && turns_system(&c.turns, o->system, e)) goto done;
+    if (run(&c, e) || (o->session && snapshot_write(o->session, &c.g, &c.turns, e))) goto done;
+    if (interrupted) c.g.reason = "interrupt";
+    if (!o->quiet && !c.terminal && c.turns.n) fprintf(o->log, "stop: %s\n", c.g.reason);
     code = interrupted ? 130 : 0;
 done:
-    free(first);
-    history_close(&h);
-    chat_template_close(&t);
-    generator_close(&g);
-    session_close(&s);
+    turns_close(&c.turns);
+    chat_template_close(&c.template);
+    generator_close(&c.g);
+    session_close(&c.session);
     return code;
 }

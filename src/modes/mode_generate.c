@@ -1,8 +1,11 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "gen/generate.h"
 #include "gen/record.h"
+#include "gen/shift.h"
+#include "gen/snapshot.h"
 #include "modes/modes.h"
 
 /* The prompt as it was given; ids have no text of their own and are decoded. -1 when writing failed. */
@@ -20,6 +23,33 @@ static int echo_prompt(const Options *o, const Session *s, const int *ids, int n
     return fflush(out) || ferror(out) ? -1 : 0;
 }
 
+/* --keep: the first tokens stay, and the later half of the rest. The first few take much of the attention whatever they
+ * say (attention sinks: StreamingLLM, arXiv:2309.17453). */
+static int forget_half(Generator *g, void *arg, Error *e) {
+    enum { SINKS = 4 };
+    (void)arg;
+    int keep = g->o->keep > SINKS ? g->o->keep : SINKS, gone = (g->n_cached - keep) / 2;
+    if (gone < 1) return 0;
+    size_t n = (size_t)(g->n_cached - gone);
+    int *ids = malloc(n * sizeof *ids);
+    if (!ids) return fail(e, "context: memory: expected some, found none");
+    memcpy(ids, g->cached, (size_t)keep * sizeof *ids);
+    memcpy(ids + keep, g->cached + keep + gone, (n - (size_t)keep) * sizeof *ids);
+    int status = generator_rewrite(g, ids, (int)n, e);
+    free(ids);
+    return status ? -1 : 1;
+}
+
+static int set_keep(Generator *g, Error *e) {
+    const char *why = cache_shift_refused(&g->session->model);
+    if (g->o->keep < 0) return 0;
+    if (why)
+        return fail(e, "%s: --keep: expected a model whose cached keys can be moved, found none: %s", g->o->checkpoint,
+                    why);
+    g->make_room = forget_half;
+    return 0;
+}
+
 int mode_generate(const Options *o, FILE *out, Error *e) {
     Session s;
     Generator g = {0};
@@ -29,7 +59,8 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     char *text = NULL;
     size_t size = 0;
     if (session_open(&s, o, SESSION_TOKENIZER, e)) return 1;
-    if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) || generator_init(&g, o, &s, e))
+    if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) ||
+        generator_init(&g, o, &s, e) || set_keep(&g, e) || (o->session && snapshot_open(o->session, &g, NULL, e)))
         goto done;
     if (o->json &&
         (record_open(&record, o, out, e) || generator_tell(&g, record_token, &record, o->json_lines || o->logprobs, e)))
@@ -49,6 +80,7 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
         goto done;
     }
     generator_report(&g);
+    if (o->session && snapshot_write(o->session, &g, NULL, e)) goto done;
     if (!o->quiet) fprintf(o->log, "stop: %s\n", g.reason);
     code = interrupted ? 130 : 0;
 done:
