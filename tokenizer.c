@@ -177,16 +177,30 @@ static int spell(const Tokenizer *t, const char *text, size_t n, bool first, Byt
     return 0;
 }
 
+static bool is_ascii_word(char c) { return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'); }
+
+/* sentencepiece's library takes some 200 bytes of memory for a byte of text, so a long one is given to it in parts:
+ * behind a space between two words, which is then the one that it puts before a text. */
+static int encode_by_library(Encoding *c, const char *text, size_t n, Error *e) {
+    enum { PART = 64 << 10 };
+    char why[SP_WHY] = "";
+    Push push = {&c->out, e};
+    for (size_t at = 0, end; at < n; at = end + 1) {
+        end = c->t->cut_at_spaces && n - at > PART ? at + PART : n;
+        while (end < n &&
+               !(text[end] == ' ' && end + 1 < n && is_ascii_word(text[end - 1]) && is_ascii_word(text[end + 1])))
+            end++;
+        if (!sp_encode(c->t->sp, text + at, end - at, push_id, &push, why))
+            return fail(e, "text: sentencepiece: expected ids, found an error (%s)", why);
+    }
+    return 0;
+}
+
 /* Text without added tokens, already normalized. first: it is where the whole text begins. */
 static int encode_plain(Encoding *c, const char *text, size_t n, bool first, Error *e) {
     const Tokenizer *t = c->t;
     if (n == 0) return 0;
-    if (t->model == MODEL_SENTENCEPIECE) {
-        char why[SP_WHY] = "";
-        Push push = {&c->out, e};
-        if (sp_encode(t->sp, text, n, push_id, &push, why)) return 0;
-        return fail(e, "text: sentencepiece: expected ids, found an error (%s)", why);
-    }
+    if (t->model == MODEL_SENTENCEPIECE) return encode_by_library(c, text, n, e);
     Bytes spelled = {.left = regex_space_bytes(c->regex)};
     int status = 0;
     if (t->space || t->prefix) {

@@ -1,4 +1,4 @@
-/* Small files that are made to cost much: each case is a tokenizer.json and a text, run in a process of its own, whose
+/* Small files that are made to cost much: each case is a vocabulary file and a text, run in a process of its own, whose
  * time and memory are bounded by the bytes of both (the table in SECURITY.md). Refusing the file or the text is fine.
  */
 #include <setjmp.h>
@@ -149,6 +149,63 @@ static void decoder_that_multiplies(void) {
 
 static void plain(void) { fputs("{" BPE "}", out); }
 
+/* ---- other vocabularies than JSON ---- */
+
+static void u32(uint32_t x) { fwrite(&x, 4, 1, out); }
+static void u64(uint64_t x) { fwrite(&x, 8, 1, out); }
+static void text(const char *s) {
+    u64(strlen(s));
+    fputs(s, out);
+}
+static void array_key(const char *key, uint32_t type, uint64_t n) {
+    text(key);
+    u32(9);
+    u32(type);
+    u64(n);
+}
+
+/* A GGUF of <unk>, <s>, </s> and n pieces of letters a, first, first + step... long; the more letters, the better. */
+static void gguf_pieces(int n, int first, int step, uint32_t type) {
+    fwrite("GGUF\3\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0", 24, 1, out);
+    text("tokenizer.ggml.model");
+    u32(8);
+    text("llama");
+    array_key("tokenizer.ggml.tokens", 8, 3 + (uint64_t)n);
+    text("<unk>");
+    text("<s>");
+    text("</s>");
+    for (int i = 0; i < n; i++) {
+        u64((uint64_t)(first + i * step));
+        repeat("a", first + i * step);
+    }
+    array_key("tokenizer.ggml.scores", 6, 3 + (uint64_t)n);
+    for (int i = 0; i < 3 + n; i++) fwrite(&(float){(float)i}, 4, 1, out);
+    array_key("tokenizer.ggml.token_type", 5, 3 + (uint64_t)n);
+    for (int i = 0; i < 3 + n; i++) u32(i < 3 ? 3 : type);
+    repeat(" ", 64);
+}
+static void user_piece_of_60000_bytes(void) { gguf_pieces(1, 60000, 0, 4); }
+static void user_pieces_of_every_length(void) { gguf_pieces(700, 2, 1, 4); }
+static void scores_in_a_chain(void) { gguf_pieces(700, 1, 1, 1); }
+
+static void ranks_in_a_chain(void) { /* "aaa" is "YWFh" in base64 */
+    fputs("YQ== 0\nYWE= 1\n", out);
+    for (int i = 0; i < 240; i++) {
+        repeat("YWFh", i);
+        fprintf(out, "YWFh %d\n", 2 + i);
+    }
+}
+
+/* The library of sentencepiece would take half a gigabyte for a megabyte of this. */
+static void sentencepiece_model(void) {
+    char buffer[1 << 13];
+    FILE *model = fopen("tests/fixtures/tokenizers/spm.model", "rb");
+    size_t n = model ? fread(buffer, 1, sizeof buffer, model) : 0;
+    assert_true(n > 1000 && n < sizeof buffer);
+    fclose(model);
+    fwrite(buffer, 1, n, out);
+}
+
 static const struct {
     void (*file)(void);
     const char *text; /* n times */
@@ -169,6 +226,12 @@ static const struct {
     {many_cuts, "a ", 20000},
     {expression_of_each_place, "a", 4000},
     {decoder_that_multiplies, "a", 4},
+    {user_piece_of_60000_bytes, "a", 100000},
+    {user_pieces_of_every_length, "a", 100000},
+    {scores_in_a_chain, "a", 100000},
+    {ranks_in_a_chain, "a", 100000},
+    {sentencepiece_model, "\xff", 1000000},
+    {sentencepiece_model, "a ", 500000},
     {plain, "a", 1000000},
     {plain, "\xff", 1000000},
 };
@@ -182,6 +245,7 @@ static int use(const char *json, size_t size, const char *text, size_t n) {
     if (t && tokenizer_encode(t, text, n, TOKENIZE_SPECIAL, &ids, &count, &e) == 0 && count < 0) return 1;
     free(ids);
     tokenizer_close(t);
+    if (getenv("VERBOSE") && *e.text) fprintf(stderr, "%s\n", e.text);
     return t || strstr(e.text, "expected") ? 0 : 2;
 }
 

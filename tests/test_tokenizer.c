@@ -178,6 +178,25 @@ static void long_texts_take_no_long_time(void **state) {
     free(text);
 }
 
+/* A long text is given to sentencepiece's library in parts, and the ids are those of the parts. */
+static void long_text_by_the_library(void **state) {
+    (void)state;
+    enum { N = 40000 };
+    Error e = {0};
+    int *word, *ids, n_word, n;
+    char *text = malloc(6 * N);
+    Tokenizer *t = open_or_fail("tests/fuzz/corpus/sentencepiece/seed_unigram.model");
+    assert_int_equal(tokenizer_encode(t, "abcab", 5, 0, &word, &n_word, &e), 0);
+    for (int i = 0; i < N; i++) memcpy(text + 6 * i, "abcab ", 6);
+    assert_int_equal(tokenizer_encode(t, text, 6 * N - 1, 0, &ids, &n, &e), 0);
+    assert_int_equal(n, N * n_word);
+    for (int i = 0; i < n; i++) assert_int_equal(ids[i], word[i % n_word]);
+    free(word);
+    free(ids);
+    free(text);
+    tokenizer_close(t);
+}
+
 /* ---- files from outside the project ---- */
 
 static int compare_ids(const Tokenizer *t, const cJSON *expected, const char *text, size_t n_text, unsigned flags,
@@ -454,6 +473,7 @@ int main(void) {
         cmocka_unit_test(ids_equal_their_references),
         cmocka_unit_test(special_tokens_and_facts),
         cmocka_unit_test(long_texts_take_no_long_time),
+        cmocka_unit_test(long_text_by_the_library),
         cmocka_unit_test(smollm2_cases),
         cmocka_unit_test(text_cases),
         cmocka_unit_test(bad_tokenizer_bin),

@@ -49,7 +49,8 @@ struct Tokenizer {
     Unigram unigram;
     WordPiece wordpiece;
     SpModel *sp;
-    Decoder decoder; /* tokenizer.json */
+    bool cut_at_spaces; /* MODEL_SENTENCEPIECE: no piece crosses the place before a space */
+    Decoder decoder;    /* tokenizer.json */
 
     int unk, bos;                     /* -1: none */
     int before[MAX_AROUND], n_before; /* ids that TOKENIZE_BOS puts before the text */

@@ -72,6 +72,18 @@ static bool is_plain_bpe(struct Tokenizer *t, const File *file) {
     return true;
 }
 
+/* Does U+2581, which is a piece by itself, only stand where pieces begin? */
+static bool spaces_only_begin(const Vocab *v) {
+    int space = table_get(&v->ids, "\u2581", 3);
+    for (int id = 0; id < v->n; id++) {
+        const Piece *p = &v->pieces[id];
+        size_t i = 0;
+        while (i + 3 <= p->n && memcmp(p->text + i, "\u2581", 3) == 0) i += 3;
+        if (memmem(p->text + i, p->n - i, "\u2581", 3)) return false;
+    }
+    return space >= 0 && v->pieces[space].kind == PIECE_NORMAL;
+}
+
 int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e) {
     char why[SP_WHY] = "";
     if (sp_check(file, e)) return -1;
@@ -98,5 +110,7 @@ int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e) {
     t->control_is_text = true;
     t->strips_space = prepends_space(t);
     if (add_special_pieces(t, false, file->path, e)) return -1;
-    return is_plain_bpe(t, file) ? score_finish(t, "", file->path, e) : 0;
+    if (is_plain_bpe(t, file)) return score_finish(t, "", file->path, e);
+    t->cut_at_spaces = t->strips_space && spaces_only_begin(&t->vocab);
+    return 0;
 }
