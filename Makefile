@@ -1,6 +1,6 @@
 # make            build ./run (release)          make test    every test, one summary line
 # make CONFIG=debug|asan|tsan|clang|aarch64 ...  make help    the other targets
-CONFIG  ?= release
+CONFIG  ?= $(if $(MPI),mpi,release)
 PREFIX  ?= /usr/local
 DESTDIR ?=
 PYTHON  ?= python3
@@ -23,7 +23,7 @@ SCRIPTS := $(filter-out test_reference.sh,$(SCRIPTS))
 endif
 
 LIB_CC  := $(wildcard src/*/*.cc)
-LEFT_OUT := src/lite/% # the sources that are not built
+LEFT_OUT := src/lite/% src/dist/mpi.c # the sources that are not built
 
 # scripts/config/CONFIG.mk sets OPT and what else its configuration changes of these.
 WARN     := -Wall -Wextra -Wshadow -Wformat-security $(if $(WERROR),-Werror)
@@ -58,6 +58,7 @@ all: run
 # The release program is ./run; the other configurations stay below build/.
 run: $(B)/run
 	$(if $(filter release,$(CONFIG)),@ln -sf $(B)/run run)
+	$(if $(filter mpi,$(CONFIG)),@ln -sf $(B)/run run-mpi)
 
 # The small one is ./run-lite: gcc alone builds it.
 lite:
@@ -67,7 +68,7 @@ lite:
 # The commit is part of the version where this is a clone.
 VERSION := 1.0
 COMMIT  := $(shell git describe --always --dirty 2>/dev/null)
-$(B)/src/modes/version.o $(B)/src/lite/version.o: CPPFLAGS += -DPROGRAM_VERSION='"$(VERSION)$(COMMIT:%= (%))"'
+$(B)/src/modes/version.o $(B)/src/lite/version.o $(B)/src/gen/follow.o: CPPFLAGS += -DPROGRAM_VERSION='"$(VERSION)$(COMMIT:%= (%))"'
 $(B)/src/modes/version.o $(B)/src/lite/version.o: Makefile $(wildcard .git/logs/HEAD)
 
 $(B)/run: $(B)/run.o $(B)/libmodel.a
@@ -126,6 +127,12 @@ test: run $(B)/run $(BUILT)
 	@RUN=$(B)/run PYTHON="$(PYTHON)" EMULATOR="$(EMULATOR)" sh tests/run_tests.sh $(BUILT) \
 	    $(patsubst %,tests/%,$(filter %.sh %.py,$(RUNS)))
 
+# The program on several ranks (mpirun): the same logits and text as one.
+.PHONY: test-mpi
+test-mpi: run
+	@$(MAKE) --no-print-directory CONFIG=mpi
+	@RUN=$(abspath $(B)/run) RUN_MPI=$(abspath build/mpi/run) sh tests/run_tests.sh tests/ranks.sh
+
 # make exercise N=1..8 [FILE=path]: your function of exercises/, built beside the tree, judged and tried on rung 4.
 .PHONY: exercise
 exercise: $(B)/libmodel.a
@@ -173,7 +180,7 @@ ladder-plots: run
 	@$(PYTHON) scripts/plot_ladder.py
 
 clean:
-	rm -rf build run run-lite
+	rm -rf build run run-lite run-mpi
 
 help:
 	@echo 'make              build ./run'
@@ -184,6 +191,7 @@ help:
 	@echo 'make valgrind     every mode under memcheck; make tidy, make cppcheck: static checks'
 	@echo 'make aarch64      build for ARM and test under an emulator'
 	@echo 'make format       clang-format every C file; make format-check: only look'
+	@echo 'make MPI=1        build ./run-mpi, whose ranks share a model; make test-mpi tests it'
 	@echo 'make coverage     lines of the readers that the tests run'
 	@echo 'make demo         generate text'
 	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'

@@ -67,14 +67,18 @@ static void rotate_and_store(const Pass *p, const AttentionWeights *w, Attention
     team_done(&s->ready[h.kv_head]);
 }
 
-/* All heads of q at once, all heads of k at once: they have to be there. */
+/* All heads of q at once, all heads of k at once: they have to be there, those of other ranks too. */
 static void norm_whole(const Pass *p, const AttentionWeights *w, const AttentionState *s) {
     int q_dim = s->n_heads * s->cache.head_dim, k_dim = s->cache.n_kv_heads * s->cache.head_dim, r;
     Norm q = s->norm, k = s->norm;
     q.weight = w->q_norm;
     k.weight = w->k_norm;
     team_barrier(p->t);
-    while (team_next(p->t, p->n, &r)) {
+    if (p->comm && p->t->id == 0) {
+        norm_over_ranks(p, s->q, &q, q_dim, s->all_heads * s->cache.head_dim, 1);
+        norm_over_ranks(p, s->k, &k, k_dim, s->all_kv_heads * s->cache.head_dim, s->kv_sharers);
+    }
+    while (!p->comm && team_next(p->t, p->n, &r)) {
         norm_row(p->kernels, s->q + (size_t)r * (size_t)q_dim, s->q + (size_t)r * (size_t)q_dim, &q, q_dim);
         norm_row(p->kernels, s->k + (size_t)r * (size_t)k_dim, s->k + (size_t)r * (size_t)k_dim, &k, k_dim);
     }

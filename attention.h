@@ -44,6 +44,8 @@ typedef struct {
     AttentionConfig config;
     Norm norm; /* kind, eps and offset of q_norm and k_norm */
     int n_heads;
+    int all_heads, all_kv_heads; /* of all ranks */
+    int kv_sharers;              /* ranks that have the same KV head */
     KvCache cache;
     RopeTable rope[2]; /* ROPE_MAIN, ROPE_LOCAL */
     unsigned char

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "dist/order.h"
+#include "watch_ranks.h"
 
 /* ---- The forward pass, run by every thread of the team: each step does the calling thread's share ----- */
 
@@ -60,12 +62,11 @@ static void logits(const Pass *p, const Model *m, State *s, int row) {
     Rows xn = norm_rows(p, &s->xn, x, norm_of(c, c->norm, w->final_norm, w->final_norm_bias));
     watch(p, "final_norm", xn.x, c->dim);
     int from, to;
-    while (matmul_next(p->t, c->vocab_size, &xn, &from, &to)) {
+    while (matmul_next(p->t, w->lm_head.rows, &xn, &from, &to)) {
         matmul_piece(s->logits, (size_t)c->vocab_size, &w->lm_head, w->lm_head_bias, &xn, false, from, to);
         for (int i = from; i < to && c->logit_scale > 0; i++) s->logits[i] *= c->logit_scale;
         if (c->logit_softcap > 0) softcap(p->kernels, s->logits + from, to - from, c->logit_softcap);
     }
-    watch(p, "logits", s->logits, c->vocab_size);
 }
 
 /* ---- Passes: who runs, where in the text ------------------------------------------------------- */
@@ -87,8 +88,19 @@ static void run_thread(const Thread *t, void *arg) {
 }
 
 static void run_team(State *s, Run *run) {
+    const Model *m = run->m;
+    int d = m->config.head_dim;
+    WatchRanks ranks = {.tap = s->tap,
+                        .arg = s->tap_arg,
+                        .comm = m->comm,
+                        .q_from = m->slice.head * d,
+                        .q_cols = m->config.n_heads * d,
+                        .k_from = m->slice.kv_head * d,
+                        .k_cols = m->config.n_kv_heads * d};
+    if (s->tap && m->comm) run->pass.tap = watch_ranks_tap, run->pass.tap_arg = &ranks;
     if (s->tap) team_run_alone(s->team, run_thread, run);
     else team_run(s->team, run_thread, run);
+    if (s->tap && m->comm) watch_ranks_end(&ranks);
 }
 
 static Pass pass_of(const Model *m, const State *s, int n, int pos) {
@@ -100,12 +112,12 @@ static Pass pass_of(const Model *m, const State *s, int n, int pos) {
                   .int8 = m->int8,
                   .exact = s->options.deterministic,
                   .spare = s->spare,
+                  .comm = m->comm,
                   .tap = s->tap,
                   .tap_arg = s->tap_arg};
 }
 
-/* Tokens of a text that is seq_len long when they are read: dynamic NTK and LongRoPE rotate by its length. */
-static void run_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len) {
+void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len) {
     const Config *c = &m->config;
     Run run = {m, s, tokens, 0, pass_of(m, s, n_tok, pos)};
     if (n_tok == 1 && pos > 0) run.pass.rope_pos += c->decode_shift;
@@ -114,17 +126,36 @@ static void run_pass(const Model *m, State *s, const int *tokens, int n_tok, int
     if (rope[ROPE_MAIN].rotary_dim) rope_table_reach(&rope[ROPE_MAIN], &c->rope, run.pass.rope_pos, n_tok, seq_len);
     if (rope[ROPE_LOCAL].rotary_dim)
         rope_table_reach(&rope[ROPE_LOCAL], &c->rope_local, run.pass.rope_pos, n_tok, seq_len);
-    memset(s->attn.ready, 0, (size_t)m->config.n_kv_heads * sizeof *s->attn.ready);
+    memset(s->attn.ready, 0, (size_t)m->slice.n_kv_heads * sizeof *s->attn.ready);
+    order_send(m->comm, &(Order){.kind = ORDER_PASS, .n = n_tok, .pos = pos, .seq_len = seq_len, .watched = s->tap},
+               tokens);
     run_team(s, &run);
 }
 
 void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
-    run_pass(m, s, tokens, n_tok, pos, pos + n_tok);
+    model_pass(m, s, tokens, n_tok, pos, pos + n_tok);
+}
+
+/* Each rank has the logits of some tokens: rank 0 puts them side by side. */
+static void gather_logits(const Model *m, State *s) {
+    if (!m->comm) return;
+    size_t mine = (size_t)m->slice.n_tokens;
+    s->logits[mine] = s->attn.cache.overflow; /* follows the logits */
+    if (m->comm->rank) comm_send(m->comm, 0, s->logits, (mine + 1) * sizeof *s->logits);
+    for (int i = 1, size = m->comm->size; i < size && m->comm->rank == 0; i++) {
+        int from = share_of(m->config.vocab_size, i, size), to = share_of(m->config.vocab_size, i + 1, size);
+        comm_receive(m->comm, i, s->logits + from, (size_t)(to - from + 1) * sizeof *s->logits, false);
+        s->attn.cache.overflow |= s->logits[to] != 0;
+    }
 }
 
 const float *model_logits(const Model *m, State *s, int row) {
     Run run = {m, s, NULL, row, pass_of(m, s, 1, s->pos + row)};
+    order_send(m->comm, &(Order){.kind = ORDER_LOGITS, .row = row, .watched = s->tap}, NULL);
     run_team(s, &run);
+    gather_logits(m, s);
+    int vocab = m->config.vocab_size;
+    if (s->tap) s->tap(s->tap_arg, "logits", -1, s->logits, 1, vocab, 0, vocab, run.pass.pos);
     return s->logits;
 }
 
@@ -133,7 +164,7 @@ int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int po
     int done = 0;
     while (done < n_tok) {
         int n = n_tok - done < s->options.n_batch ? n_tok - done : s->options.n_batch;
-        run_pass(m, s, tokens + done, n, pos + done, pos + n_tok); /* one base, however the prompt is cut */
+        model_pass(m, s, tokens + done, n, pos + done, pos + n_tok); /* one base, however the prompt is cut */
         done += n;
         if (progress && !progress(arg, done, n_tok)) break;
     }
@@ -144,6 +175,11 @@ int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int po
 
 void model_init(Model *m, const Config *config, const Weights *weights) {
     *m = (Model){.config = *config, .weights = *weights, .int8 = mat_is_quantized(&weights->lm_head)};
+    m->slice = (Slice){.n_heads = config->n_heads,
+                       .n_kv_heads = config->n_kv_heads,
+                       .kv_sharers = 1,
+                       .n_hidden = config->hidden_dim,
+                       .n_tokens = config->vocab_size};
     for (const Layer *l = weights->layers; l < weights->layers + config->n_layers; l++) {
         const Mat *all[] = {&l->attn.wq,    &l->attn.wk,  &l->attn.wv,   &l->attn.wo,
                             &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
@@ -159,15 +195,20 @@ int model_default_threads(const Model *m) {
 }
 
 /* One arena, laid out by the same code that counts it. */
-static void state_take(State *s, const Config *c, Arena *a) {
+static void state_take(State *s, const Model *m, Arena *a) {
+    const Config *c = &m->config;
+    const Slice *part = &m->slice;
     const StateOptions *o = &s->options;
     s->attn = (AttentionState){.config = c->attn,
                                .norm = norm_of(c, c->norm, NULL, NULL),
-                               .n_heads = c->n_heads,
+                               .n_heads = part->n_heads,
+                               .all_heads = c->n_heads,
+                               .all_kv_heads = c->n_kv_heads,
+                               .kv_sharers = part->kv_sharers,
                                .cache = {.type = o->kv_type,
                                          .n_layers = c->n_layers,
                                          .n_ctx = o->n_ctx,
-                                         .n_kv_heads = c->n_kv_heads,
+                                         .n_kv_heads = part->n_kv_heads,
                                          .head_dim = c->head_dim,
                                          .kernels = o->kernels,
                                          .exact = o->deterministic}};
@@ -176,20 +217,20 @@ static void state_take(State *s, const Config *c, Arena *a) {
         s->attn.rope[i] = (RopeTable){
             .n_ctx = o->n_ctx, .head_dim = c->head_dim, .rotary_dim = rope[i]->rotary_dim, .pairing = rope[i]->pairing};
     attention_take(&s->attn, a, o->n_batch, o->n_threads);
-    ffn_take(&s->ffn, a, o->n_batch, c->hidden_dim);
+    ffn_take(&s->ffn, a, o->n_batch, part->n_hidden);
     s->x = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
     row_buffer_take(&s->xn, a, o->n_batch, c->dim);
     row_buffer_take_own(&s->xn, a, o->n_threads);
     row_buffer_take(&s->fn, a, c->parallel ? o->n_batch : 0, c->dim);
     row_buffer_take_own(&s->fn, a, c->parallel ? o->n_threads : 0);
     s->spare = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
-    s->logits = arena_take(a, (size_t)c->vocab_size, sizeof(float));
+    s->logits = arena_take(a, (size_t)c->vocab_size + 1, sizeof(float));
 }
 
 size_t state_bytes(const Model *m, const StateOptions *options) {
     State s = {.options = *options};
     Arena count = {0};
-    state_take(&s, &m->config, &count);
+    state_take(&s, m, &count);
     return count.overflow ? (size_t)-1 : count.used;
 }
 
@@ -202,12 +243,12 @@ int state_fits(const Model *m, const StateOptions *options, const char *what, Er
         what, (bytes >> 20) + 1, options->n_ctx, left >> 20);
 }
 
-int state_init(State *s, const Model *m, const StateOptions *options, Error *e) {
+static int take_memory(State *s, const Model *m, const StateOptions *options, Error *e) {
     *s = (State){.options = *options};
     if (!s->options.kernels) s->options.kernels = kernels_best();
     if (kv_type_check(options->kv_type, m->config.head_dim, "KV cache", e)) return -1;
     if (arena_init(&s->arena, state_bytes(m, options), "KV cache and buffers", e)) return -1;
-    state_take(s, &m->config, &s->arena);
+    state_take(s, m, &s->arena);
     const Config *c = &m->config;
     for (int i = 0; i < c->n_layers; i++) {
         bool rope = c->pos == POS_ROPE && m->weights.layers[i].attn.rope != ROPE_NONE;
@@ -221,7 +262,28 @@ int state_init(State *s, const Model *m, const StateOptions *options, Error *e) 
     return 0;
 }
 
+int state_init(State *s, const Model *m, const StateOptions *options, Error *e) {
+    bool scalar = options->kernels == &kernels_ref;
+    order_send(m->comm,
+               &(Order){.kind = ORDER_STATE,
+                        .n_ctx = options->n_ctx,
+                        .n_batch = options->n_batch,
+                        .kv_type = (int)options->kv_type,
+                        .deterministic = options->deterministic,
+                        .scalar = scalar},
+               NULL);
+    int outcome = take_memory(s, m, options, e);
+    if (!outcome && m->comm) outcome = comm_reserve(m->comm, residual_sum_floats(m->config.dim, options->n_batch), e);
+    if (order_agree(m->comm, outcome, 0, "", e)) {
+        state_close(s);
+        return -1;
+    }
+    s->comm = m->comm;
+    return 0;
+}
+
 void state_close(State *s) {
+    order_send(s->comm, &(Order){.kind = ORDER_CLOSE}, NULL);
     team_close(s->team);
     arena_close(&s->arena);
     *s = (State){0};

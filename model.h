@@ -64,11 +64,22 @@ typedef struct {
     const float *lm_head_bias;                 /* [vocab_size] (Phi); NULL: none */
 } Weights;
 
+/* Slice - the part of the model that the weights hold: all of it, or a rank's share (src/shard.h). */
+typedef struct {
+    int head, n_heads;       /* query heads [head, head + n_heads) */
+    int kv_head, n_kv_heads; /* the KV heads that they read */
+    int kv_sharers;          /* ranks that have the same KV head: 1, or more where there are more ranks than KV heads */
+    int hidden, n_hidden;    /* features of the FFN */
+    int token, n_tokens;     /* rows of lm_head */
+} Slice;
+
 /* Model - immutable, shared by any number of States. */
 typedef struct {
     Config config;
     Weights weights;
     bool int8; /* some matrix wants int8 activations */
+    Slice slice;
+    Comm *comm; /* the ranks that have the other slices; NULL: there are none */
 } Model;
 
 typedef struct {
@@ -92,9 +103,10 @@ typedef struct {
     RowBuffer xn;  /* [n_batch, dim] normed */
     RowBuffer fn;  /* the same for the FFN of a parallel block */
     float *spare;  /* [n_batch, dim] what a block adds, before it is added; position embeddings */
-    float *logits; /* [vocab_size] */
+    float *logits; /* [vocab_size], and one more for gather_logits */
     Tap *tap;      /* NULL: nobody watches */
     void *tap_arg;
+    Comm *comm; /* as the model's */
 } State;
 
 void model_init(Model *m, const Config *config, const Weights *weights);
@@ -116,6 +128,10 @@ void state_close(State *s);
  * 1 <= n_tok <= n_batch and pos + n_tok <= n_ctx. Cannot fail, allocates nothing.
  * Leaves the residual stream of the n_tok rows in s->x. */
 void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos);
+
+/* model_pass - model_forward of a part of a text that is seq_len tokens long when all of it is read: dynamic NTK and
+ * LongRoPE rotate by its length. */
+void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len);
 
 /* model_logits - logits[vocab_size] of row `row` of the last forward; in s->logits. */
 const float *model_logits(const Model *m, State *s, int row);

@@ -44,6 +44,16 @@ void norm_row(const Kernels *k, float *y, const float *x, const Norm *w, int dim
     else memmove(y, x, (size_t)dim * sizeof *y);
 }
 
+void norm_over_ranks(const Pass *p, float *x, const Norm *w, int dim, int whole, int sharers) {
+    float *sums = p->spare;
+    for (int r = 0; r < p->n; r++) sums[r] = sum_squares(p->kernels, x + (size_t)r * (size_t)dim, dim) / (float)sharers;
+    comm_sum(p->comm, sums, (size_t)p->n);
+    for (int r = 0; r < p->n; r++) {
+        float *row = x + (size_t)r * (size_t)dim, scale = (float)(1 / sqrt((double)(sums[r] / (float)whole + w->eps)));
+        for (int i = 0; i < dim; i++) row[i] *= scale * (w->weight ? w->offset + w->weight[i] : 1);
+    }
+}
+
 Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w) {
     bool few = p->n <= ACT_FEW;
     Rows y = few ? rows_open_own(out, p) : rows_open(out, p);

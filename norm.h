@@ -22,6 +22,10 @@ void layernorm(float *y, const float *x, const Norm *w, int dim);
 /* norm_row - y[dim] = x by the norm w. */
 void norm_row(const Kernels *k, float *y, const float *x, const Norm *w, int dim);
 
+/* norm_over_ranks - RMSNorm in place of rows x[n, dim], a rank's columns of `whole`: the ranks add up their sums of
+ * squares, `sharers` of them those of the same columns. One thread calls it; p->spare is its scratch. */
+void norm_over_ranks(const Pass *p, float *x, const Norm *w, int dim, int whole, int sharers);
+
 /* norm_rows - the pass's rows x [n, dim], normed into out. Every thread norms a few rows into its private buffer, which
  * is cheaper than a barrier; many are shared out. */
 Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w);

@@ -8,6 +8,8 @@
 #include "modes/modes.h"
 #include "gen/options.h"
 #include "io/file.h"
+#include "dist/order.h"
+#include "gen/follow.h"
 
 /* Ctrl-C: the mode ends at the next token or row; a second one ends at once. */
 static void on_interrupt(int number) {
@@ -48,8 +50,21 @@ static void on_signal(int number, void (*handler)(int)) {
     sigaction(number, &action, NULL);
 }
 
+/* The mode, or on any rank but the first what rank 0 orders. */
+static int run(Options *o, Comm *comm, Error *e) {
+    const Mode *mode = mode_find(o->mode);
+    o->comm = comm->size > 1 ? comm : NULL;
+    if (comm->rank) return follow(o, e);
+    if (o->comm && (mode->run == mode_probe || mode->run == mode_trace)) {
+        fail(e, "-m %s: expected one process, which sees the whole model, found %d ranks", mode->name, comm->size);
+        return 2;
+    }
+    return mode->run(o, stdout, e);
+}
+
 int main(int argc, char **argv) {
-    Options o;
+    Options o = {0};
+    Comm comm;
     Error e = {0};
     on_signal(SIGINT, on_interrupt);
     sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, NULL);
@@ -58,23 +73,27 @@ int main(int argc, char **argv) {
         if (signal(ends[i], SIG_IGN) != SIG_IGN) on_signal(ends[i], on_end);
     on_signal(SIGXFSZ, SIG_IGN); /* a file too large is a failed write */
     int code;
-    if (options_parse(&o, argc, argv, &e)) {
+    if (comm_open(&comm, &argc, &argv, &e)) {
+        code = 1;
+    } else if (options_parse(&o, argc, argv, &e)) {
         code = 2;
-    } else if (o.help) {
+    } else if (o.help && comm.rank == 0) {
         const Mode *only = o.checkpoint ? mode_find(o.checkpoint) : NULL; /* --help MODE */
         options_help(stdout, only || strcmp(o.mode, "generate") == 0 ? only : mode_find(o.mode));
         code = 0;
-    } else if (o.version) {
+    } else if (o.version && comm.rank == 0) {
         version_print(stdout);
         code = 0;
     } else {
-        code = mode_find(o.mode)->run(&o, stdout, &e);
+        o.argc = argc, o.argv = argv;
+        code = run(&o, &comm, &e);
     }
-    if (e.text[0]) fprintf(stderr, "run: %s\n", e.text);
+    if (e.text[0] && comm.rank == 0) fprintf(stderr, "run: %s\n", e.text);
     else if (code == 0 && (fflush(stdout) || ferror(stdout))) {
         fprintf(stderr, "run: standard output: writing: expected success, found an error\n");
         code = 1;
     }
+    order_send(&comm, &(Order){.kind = ORDER_STOP}, NULL);
     options_close(&o);
-    return code;
+    return comm_close(&comm, code);
 }

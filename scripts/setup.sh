@@ -13,6 +13,8 @@ packages=(
     libcjson-dev              # config.json, tokenizer.json
     libedit-dev               # line editing in chat
     libcmocka-dev             # tests
+    libopenmpi-dev openmpi-bin openssh-client # make MPI=1
+    iproute2                  # make test-mpi: two hosts of network namespaces
     python3 python3-pip       # scripts/get_smollm2.sh, scripts/check_layers.py
     ca-certificates
 )

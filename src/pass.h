@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/team.h"
+#include "dist/comm.h"
 #include "kernels/kernels.h"
 
 /* Tap - sees every intermediate of a forward pass: verify, probe, --check.
@@ -23,6 +24,7 @@ typedef struct {
     bool int8;    /* some matrix of the model wants int8 activations */
     bool exact;   /* the same bits for every n and every number of threads */
     float *spare; /* [n, dim] a block's result before it is added to the residual stream */
+    Comm *comm;   /* the ranks that share the model; NULL: one has all of it */
     Tap *tap;     /* NULL: nobody watches */
     void *tap_arg;
 } Pass;

@@ -1,10 +1,33 @@
 #include "residual.h"
 
+enum { SUM_ROWS = 64 }; /* rows whose products are summed over the ranks while the next ones are computed */
+
+size_t residual_sum_floats(int dim, int n_batch) {
+    size_t rows = (size_t)(n_batch < SUM_ROWS ? n_batch : SUM_ROWS), sums = (size_t)n_batch; /* norm_over_ranks */
+    return rows * (size_t)dim > sums ? rows * (size_t)dim : sums;
+}
+
+/* spare = a w^T + bias, where each rank has some columns of w and a: the products of all ranks are added. */
+static void sum_of_products(const Pass *p, const Mat *w, const float *bias, const Rows *a) {
+    size_t dim = (size_t)w->rows;
+    for (int from = 0; from < a->n; from += SUM_ROWS) {
+        Rows some = rows_some(a, from, a->n - from < SUM_ROWS ? a->n - from : SUM_ROWS);
+        float *y = p->spare + (size_t)from * dim;
+        matmul(p->t, y, dim, w, p->comm->rank ? NULL : bias, &some, false);
+        team_barrier(p->t);
+        if (p->t->id) continue;
+        if (from) comm_sum_end(p->comm);
+        comm_sum_begin(p->comm, y, (size_t)some.n * dim);
+    }
+    if (p->t->id == 0) comm_sum_end(p->comm);
+}
+
 void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const Rows *a, const Residual *r,
                  const char *name) {
     size_t dim = (size_t)w->rows, from, to;
-    bool direct = !p->tap && r->norm.kind == NORM_NONE && r->scale == 1;
-    matmul(p->t, direct ? x : p->spare, dim, w, bias, a, direct);
+    bool direct = !p->tap && !p->comm && r->norm.kind == NORM_NONE && r->scale == 1;
+    if (p->comm) sum_of_products(p, w, bias, a);
+    else matmul(p->t, direct ? x : p->spare, dim, w, bias, a, direct);
     team_barrier(p->t);
     if (direct) return;
     watch(p, name, p->spare, (int)dim);

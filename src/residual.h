@@ -3,6 +3,9 @@
 #include "norm.h"
 #include "ops.h"
 
+/* residual_sum_floats - the longest vector that a pass of n_batch rows sums over the ranks, in values. */
+size_t residual_sum_floats(int dim, int n_batch);
+
 typedef struct {
     Norm norm;   /* of the result, before it is added (Gemma 2, OLMo 2); NORM_NONE: none */
     float scale; /* of the result (Granite's residual_multiplier); 1: none */

@@ -47,6 +47,19 @@ Rows rows_open_own(const RowBuffer *b, const Pass *p) {
     return open_at(own, own + own_floats((size_t)b->dim), b->dim, p);
 }
 
+Rows rows_some(const Rows *a, int from, int n) {
+    Rows some = *a;
+    some.n = n;
+    some.x += (size_t)from * (size_t)a->dim;
+    if (!a->blocks) return some;
+    size_t at = (size_t)from * (size_t)a->blocks; /* whole tiles */
+    some.q += at * QK;
+    some.d += at;
+    some.sum += at;
+    some.weight_of_min += at;
+    return some;
+}
+
 float *rows_at(const Rows *a, int r) { return a->x + (size_t)r * (size_t)a->dim; }
 
 void rows_quantize(const Rows *a, int r, int from, int to) {

@@ -56,7 +56,10 @@ typedef struct {
     Mistake mistake;                                /* --break */
     bool decode;                                    /* perplexity: the scored tokens one at a time */
     bool help, version;
-    FILE *log; /* standard error, for statistics, progress and warnings; never NULL */
+    int argc;
+    char **argv; /* as given */
+    Comm *comm;  /* the ranks that run the model together; NULL: this one alone */
+    FILE *log;   /* standard error, for statistics, progress and warnings; never NULL */
 } Options;
 
 /* options_parse - fills o from argv. Returns 0, or -1 with a usage error in e. */

@@ -1,4 +1,5 @@
 #include "gen/session.h"
+#include "gen/follow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,7 @@ static void find_stop_tokens(Session *s, const Options *o) {
 }
 
 int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
+    if (session_ranks(s, o, e)) return -1;
     const Config *c = &s->model.config;
     StateOptions so = {.n_ctx = n_ctx ? n_ctx : o->ctx,
                        .n_batch = o->batch,
@@ -226,6 +228,7 @@ failed:
 
 void session_close(Session *s) {
     state_close(&s->state);
+    shard_close(&s->shard);
     tokenizer_close(s->tokenizer);
     checkpoint_close(&s->checkpoint);
     *s = (Session){0};

@@ -5,11 +5,13 @@
 #include "gen/options.h"
 #include "verify/tripwire.h"
 #include "model.h"
+#include "shard.h"
 #include "tokenizer.h"
 
 typedef struct {
     Checkpoint checkpoint;
     Model model;
+    Shard shard;          /* this rank's copies, where several ranks run the model */
     Tokenizer *tokenizer; /* NULL when the mode needs none */
     State state;
     Tripwire tripwire;           /* --check: watches the state; the Session must not move then */

@@ -135,6 +135,15 @@ void file_close(File *f) {
     *f = (File){0};
 }
 
+void file_drop(const File *f, const void *from, size_t n) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)f->data, at = (uintptr_t)from;
+    if (at < begin || at - begin > f->size || n > f->size - (at - begin)) return;
+    uintptr_t first = (at + page - 1) / page * page, end = (at + n) / page * page;
+    /* Stays reserved, so that nothing else comes to lie within the mapping that file_close unmaps. */
+    if (end > first)
+        mmap((void *)first, end - first, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
 /* One line a mapping: "from-to rwxp offset device inode    /path", numbers in hexadecimal. */
 bool file_mapped_at(char path[FILE_PATH], const void *address) {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

@@ -22,6 +22,10 @@ int file_read(char **data, size_t *size, const char *path, Error *e);
 
 void file_close(File *f);
 
+/* file_drop - bytes [from, from + n) of the mapping will not be read any more: the whole pages among them are let go
+ * and cannot come back by being near to others. Does nothing when they lie elsewhere. */
+void file_drop(const File *f, const void *from, size_t n);
+
 enum { FILE_PATH = 4096 };
 
 /* file_mapped_at - the path of the file that the page at address is mapped from, as the kernel lists it; false when

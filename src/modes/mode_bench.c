@@ -25,6 +25,8 @@ typedef struct {
     double median, min, max; /* tokens a second */
     double limit;            /* median of what was measured before the runs: bytes or operations a second */
     double fraction;         /* of what the limit allows, median */
+    double messages, bytes;  /* that rank 0 sends for a token */
+    double waiting;          /* share of the time in which it waits for the other ranks */
 } BenchResult;
 
 static int by_value(const void *a, const void *b) {
@@ -218,7 +220,14 @@ static bool bench(BenchResult *r, Session *s, const Options *o, const int *token
     for (int i = 0; i < runs; i++) {
         limit[i] = prefill ? gemm_rate(m, own) : read_rate(m);
         time_run(s, tokens, n < 8 ? n : 8, o->bench_depth, prefill); /* caches and threads are warm */
-        rate[i] = n / time_run(s, tokens, n, o->bench_depth, prefill);
+        CommCount before = o->comm ? o->comm->count : (CommCount){0};
+        double seconds = time_run(s, tokens, n, o->bench_depth, prefill);
+        rate[i] = n / seconds;
+        if (o->comm) {
+            r->messages = (double)(o->comm->count.messages - before.messages) / n;
+            r->bytes = (double)(o->comm->count.bytes - before.bytes) / n;
+            r->waiting = (o->comm->count.wait_seconds - before.wait_seconds) / seconds;
+        }
         fraction[i] = rate[i] * work / limit[i];
         if (interrupted) return false;
     }
@@ -236,6 +245,14 @@ typedef struct {
     const char *core;       /* that OpenBLAS computes for */
 } Rates;
 
+static void print_ranks(FILE *out, const Options *o, const BenchResult *r) {
+    if (o->json)
+        fprintf(out, ", \"messages\": %.2f, \"bytes\": %.0f, \"waiting\": %.3f", r->messages, r->bytes, r->waiting);
+    else
+        fprintf(out, "  a token: %.2f messages and %.0f bytes from rank 0 of %d, which waits %.0f%% of the time\n",
+                r->messages, r->bytes, o->comm->size, 100 * r->waiting);
+}
+
 static void print(FILE *out, const Options *o, const BenchResult *r, int n, int threads, const Rates *rates) {
     const char *cpu = kernels_best()->name;
     double gemm = rates->blas > rates->own ? rates->blas : rates->own;
@@ -244,11 +261,14 @@ static void print(FILE *out, const Options *o, const BenchResult *r, int n, int 
                 "{\"threads\": %d, \"cpu\": \"%s\", \"read_gb_s\": %.2f, \"sgemm_gflops\": %.1f, "
                 "\"openblas_gflops\": %.1f, \"openblas_cpu\": \"%s\", \"results\": [",
                 threads, cpu, rates->read, gemm, rates->blas, rates->core);
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < n; i++) {
             fprintf(out,
                     "%s{\"test\": \"%s\", \"tok_s\": %.3f, \"min\": %.3f, \"max\": %.3f, "
-                    "\"fraction_of_limit\": %.4f}",
+                    "\"fraction_of_limit\": %.4f",
                     i ? ", " : "", r[i].name, r[i].median, r[i].min, r[i].max, r[i].fraction);
+            if (o->comm) print_ranks(out, o, &r[i]);
+            fputc('}', out);
+        }
         fputs("]}\n", out);
     } else if (o->csv) {
         fputs("test,threads,cpu,tok_s,min,max,fraction_of_limit,read_gb_s,sgemm_gflops,openblas_gflops\n", out);
@@ -259,9 +279,11 @@ static void print(FILE *out, const Options *o, const BenchResult *r, int n, int 
         fprintf(out, "%d threads, %s kernels; memory reads %.1f GB/s; f32 products %.0f GFLOP/s, OpenBLAS (%s) %.0f\n",
                 threads, cpu, rates->read, rates->own, rates->core, rates->blas);
         fputs("test              tok/s       min       max  of the limit\n", out);
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < n; i++) {
             fprintf(out, "%-13s %9.1f %9.1f %9.1f %12.0f%%\n", r[i].name, r[i].median, r[i].min, r[i].max,
                     100 * r[i].fraction);
+            if (o->comm) print_ranks(out, o, &r[i]);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "modes/modes.h"
-#include "gen/session.h"
+#include "gen/follow.h"
 #include "verify/verify.h"
 
 static void print_json(FILE *out, const Verify *v) {
@@ -50,6 +50,7 @@ int mode_verify(const Options *o, FILE *out, Error *e) {
     bool fast = getenv("RUN_CPU") || o->precise == SWITCH_OFF;
     const Kernels *kernels = fast ? kernels_best() : &kernels_ref;
     if (session_open(&s, o, 0, e)) return 1;
+    if (session_ranks(&s, o, e)) goto done;
     int threads = o->threads ? o->threads : team_default_size();
     if (trace_read(&ref, o->reference, &s.model.config, e)) goto done;
     if (trace_run(&ours, &s.model, ref.tokens, ref.n, threads, kernels, e)) goto done;

@@ -3,12 +3,13 @@
 #include <oniguruma.h>
 #include <utf8proc.h>
 
+#include "dist/comm.h"
 #include "kernels/kernels.h"
 #include "modes/modes.h"
 
 void version_print(FILE *out) {
     fprintf(out, "run %s\nkernels: %s of", PROGRAM_VERSION, kernels_best()->name);
     for (const KernelLevel *l = kernel_levels; l->kernels; l++) fprintf(out, " %s", l->kernels->name);
-    fprintf(out, "\nlibraries: cJSON %s, Oniguruma %s, utf8proc %s, libsentencepiece, libedit\n", cJSON_Version(),
-            onig_version(), utf8proc_version());
+    fprintf(out, "\nlibraries: cJSON %s, Oniguruma %s, utf8proc %s, libsentencepiece, libedit; ranks: %s\n",
+            cJSON_Version(), onig_version(), utf8proc_version(), comm_name());
 }

@@ -1,0 +1,150 @@
+#include "shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Who has what ------------------------------------------------------------------------------ */
+
+static void slice_heads(Slice *s, const Config *c, int rank, int size) {
+    int kv = c->n_kv_heads, group = c->n_heads / kv;
+    if (size <= kv) {
+        s->kv_head = share_of(kv, rank, size);
+        s->n_kv_heads = share_of(kv, rank + 1, size) - s->kv_head;
+        s->head = s->kv_head * group;
+        s->n_heads = s->n_kv_heads * group;
+        s->kv_sharers = 1;
+        return;
+    }
+    for (int h = 0; h < kv; h++) { /* ranks [first, end) have KV head h */
+        int first = share_of(size, h, kv), end = share_of(size, h + 1, kv), at = rank - first;
+        if (rank < first || rank >= end) continue;
+        s->kv_head = h;
+        s->n_kv_heads = 1;
+        s->kv_sharers = end - first;
+        s->head = h * group + share_of(group, at, end - first);
+        s->n_heads = h * group + share_of(group, at + 1, end - first) - s->head;
+    }
+}
+
+/* Features are dealt out in whole blocks of down's type, and by 32 where there are enough: int8 activations want that.
+ */
+static void slice_hidden(Slice *s, const Config *c, const Weights *w, int rank, int size) {
+    int block = dtype_info[w->layers[0].ffn.w_down.dtype].block_values;
+    for (int i = 1; i < c->n_layers; i++) {
+        int other = dtype_info[w->layers[i].ffn.w_down.dtype].block_values;
+        if (other > block) block = other;
+    }
+    if (block < QK && c->hidden_dim >= QK * size) block = QK;
+    if (c->hidden_dim < block * size) block = 1; /* through the blocks, in f32 */
+    int blocks = (c->hidden_dim + block - 1) / block, from = share_of(blocks, rank, size) * block,
+        to = share_of(blocks, rank + 1, size) * block;
+    s->hidden = from < c->hidden_dim ? from : c->hidden_dim;
+    s->n_hidden = (to < c->hidden_dim ? to : c->hidden_dim) - s->hidden;
+}
+
+int shard_slice(Slice *s, const Config *c, const Weights *w, int rank, int size, Error *e) {
+    *s = (Slice){.token = share_of(c->vocab_size, rank, size)};
+    s->n_tokens = share_of(c->vocab_size, rank + 1, size) - s->token;
+    slice_heads(s, c, rank, size);
+    slice_hidden(s, c, w, rank, size);
+    if (s->n_heads > 0 && s->n_hidden > 0 && s->n_tokens > 0) return 0;
+    return fail(e, "ranks: expected a query head, a block of the FFN and a token for each, found %d ranks for %d heads",
+                size, c->n_heads);
+}
+
+/* ---- The weights of a slice -------------------------------------------------------------------- */
+
+/* Rows [from, to) of w are not needed: of the files, whichever they are in. */
+static void drop(const Shard *s, const Mat *w, int from, int to) {
+    for (int i = 0; i < s->n_files && to > from; i++)
+        file_drop(&s->files[i], (const char *)w->data + (size_t)from * w->stride_bytes,
+                  (size_t)(to - from) * w->stride_bytes);
+}
+
+static void *keep(Shard *s, size_t bytes, Error *e) {
+    void **copies = realloc(s->copies, (size_t)(s->n_copies + 1) * sizeof *copies);
+    void *copy = malloc(bytes);
+    if (copies) s->copies = copies;
+    if (!copies || !copy) {
+        free(copy);
+        fail(e, "ranks: memory: expected %zu bytes for a slice, found less", bytes);
+        return NULL;
+    }
+    s->copies[s->n_copies++] = copy;
+    return copy;
+}
+
+/* Columns [from, from + n) of w: whole blocks as they are; a cut through a block in f32. */
+static int copy_columns(Shard *s, Mat *w, int from, int n, Error *e) {
+    const DTypeInfo *type = &dtype_info[w->dtype];
+    bool whole = w->dtype != DTYPE_Q8_GROUP && from % type->block_values == 0 && n % type->block_values == 0;
+    size_t row = whole ? dtype_row_bytes(w->dtype, (size_t)n) : (size_t)n * sizeof(float);
+    char *to = keep(s, (size_t)w->rows * row, e);
+    float *all = whole ? NULL : malloc((size_t)w->cols * sizeof *all);
+    if (!to || (!whole && !all)) {
+        free(all);
+        return to ? fail(e, "ranks: memory: expected a row of %d values, found less", w->cols) : -1;
+    }
+    for (int r = 0; r < w->rows; r++) {
+        if (whole) {
+            const char *data = (const char *)w->data + (size_t)r * w->stride_bytes;
+            memcpy(to + (size_t)r * row, data + dtype_row_bytes(w->dtype, (size_t)from), row);
+        } else {
+            mat_dequantize_row(all, w, r);
+            memcpy(to + (size_t)r * row, all + from, row);
+        }
+    }
+    free(all);
+    drop(s, w, 0, w->rows);
+    *w = (Mat){.dtype = whole ? w->dtype : DTYPE_F32, .rows = w->rows, .cols = n, .stride_bytes = row, .data = to};
+    return 0;
+}
+
+static void rows_of(const Shard *s, Mat *w, const float **bias, int from, int n) {
+    drop(s, w, 0, from);
+    drop(s, w, from + n, w->rows);
+    *w = mat_rows(w, from, n);
+    if (*bias) *bias += from;
+}
+
+static int shard_layer(Shard *s, Layer *l, const Config *c, const Slice *part, Error *e) {
+    AttentionWeights *a = &l->attn;
+    FfnWeights *f = &l->ffn;
+    int d = c->head_dim, q = part->head * d, kv = part->kv_head * d;
+    rows_of(s, &a->wq, &a->bq, q, part->n_heads * d);
+    rows_of(s, &a->wk, &a->bk, kv, part->n_kv_heads * d);
+    rows_of(s, &a->wv, &a->bv, kv, part->n_kv_heads * d);
+    if (c->attn.qk_norm == QK_NORM_EACH_HEAD || c->attn.qk_norm == QK_NORM_WHOLE) {
+        if (a->q_norm) a->q_norm += q;
+        if (a->k_norm) a->k_norm += kv;
+    }
+    if (a->sinks) a->sinks += part->head;
+    if (f->w_gate.data) rows_of(s, &f->w_gate, &f->b_gate, part->hidden, part->n_hidden);
+    rows_of(s, &f->w_up, &f->b_up, part->hidden, part->n_hidden);
+    if (copy_columns(s, &a->wo, q, part->n_heads * d, e)) return -1;
+    return copy_columns(s, &f->w_down, part->hidden, part->n_hidden, e);
+}
+
+int shard_model(Shard *s, Model *m, Comm *comm, const File *files, int n_files, Error *e) {
+    const Config *c = &m->config;
+    Weights *w = &m->weights;
+    *s = (Shard){.files = files, .n_files = n_files};
+    if (shard_slice(&m->slice, c, w, comm->rank, comm->size, e)) return -1;
+    s->layers = malloc((size_t)c->n_layers * sizeof *s->layers);
+    if (!s->layers) return fail(e, "ranks: memory: expected some, found none");
+    memcpy(s->layers, w->layers, (size_t)c->n_layers * sizeof *s->layers);
+    for (int i = 0; i < c->n_layers; i++)
+        if (shard_layer(s, &s->layers[i], c, &m->slice, e)) return -1;
+    w->layers = s->layers;
+    if (c->tied) s->n_files = 0; /* the embedding needs all rows */
+    rows_of(s, &w->lm_head, &w->lm_head_bias, m->slice.token, m->slice.n_tokens);
+    m->comm = comm;
+    return 0;
+}
+
+void shard_close(Shard *s) {
+    for (int i = 0; i < s->n_copies; i++) free(s->copies[i]);
+    free(s->copies);
+    free(s->layers);
+    *s = (Shard){0};
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# ranks.sh - the program on several ranks: the same logits and text as one, what it sends, and how it fails. Called by
+# make test-mpi. RUN is the plain program, RUN_MPI that with MPI.
+cd "$(dirname "$0")/.." || exit 1
+. tests/lib.sh
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # containers and gates run as root
+mpi=$(realpath "${RUN_MPI:-./run-mpi}")
+ranks() { # ranks N ARGS...
+    local n=$1
+    shift
+    timeout 120 mpirun -q --oversubscribe -n "$n" "$mpi" "$@"
+}
+
+# ---- The same logits: relative to the largest, in f32 activations, all positions, at once and token by token ----
+tokens=1,5,9,2,7,3,11,4,8,6,10,12
+compare='import json, sys
+a, b = (json.load(open(f))["logits"] for f in sys.argv[1:])
+top = max(abs(x) for row in a for x in row)
+worst = max(abs(x - y) for r, s in zip(a, b) for x, y in zip(r, s)) / top
+sys.exit(0 if len(a) == len(b) and worst <= 1e-4 else f"differ by {worst:.2g} of the largest")'
+for m in tests/fixtures/*_hf tests/fixtures/*.gguf tests/fixtures/base_v2.bin tests/fixtures/families/*/; do
+    m=${m%/} counts=2
+    case $m in
+    *-0000[2-9]-of-*) continue ;;
+    *base_hf | *mqa_head_dim.gguf | *base_q4_1.gguf | *gpt2_hf | *qwen2.gguf) counts="2 3 4" ;; # 4 heads, 1 to 4 KV heads
+    esac
+    name=$(basename "$m")
+    flags="-m logits --tokens $tokens --all --json -j 1 --kv-type f32"
+    RUN_CPU=ref "$RUN" "$m" $flags >"$tmp/one" 2>"$tmp/err" || { not_ok "$name on one rank" "$(tail -n 1 "$tmp/err")"; continue; }
+    for n in $counts; do
+        for batch in 256 1; do
+            [ $batch = 1 ] && [ "$counts/$n" != "2 3 4/2" ] && continue
+            RUN_CPU=ref ranks $n "$m" $flags --batch $batch >"$tmp/many" 2>"$tmp/err"
+            if why=$(python3 -c "$compare" "$tmp/one" "$tmp/many" 2>&1); then ok "$name on $n ranks, batch $batch"
+            else not_ok "$name on $n ranks, batch $batch" "$why $(head -n 1 "$tmp/err")"; fi
+        done
+    done
+done
+ranks 3 tests/fixtures/base_hf -m verify -r tests/fixtures/base.ref.safetensors >"$tmp/out" 2>&1
+check "verify on 3 ranks sees all heads" grep -q "tensors of 24 tokens are within tolerance" "$tmp/out"
+RUN_PAYLOAD=bf16 ranks 2 tests/fixtures/base_hf -m verify -r tests/fixtures/base.ref.safetensors >"$tmp/out" 2>&1
+check "a payload of bf16 is less exact" grep -q "first over tolerance" "$tmp/out"
+
+# ---- The same text ----
+for m in weights/shakespeare.gguf weights/SmolLM2-135M-Instruct.Q4_1.gguf; do
+    [ -f "$m" ] || { echo "skip greedy text of $(basename $m) on ranks: not there (make smollm2)"; continue; }
+    RUN_CPU=ref "$RUN" $m -t 0 -n 24 -j 1 -i "The king" >"$tmp/one" 2>"$tmp/err"
+    for n in 2 3; do
+        RUN_CPU=ref ranks $n $m -t 0 -n 24 -j 1 -i "The king" >"$tmp/many" 2>"$tmp/err"
+        check "greedy text of $(basename $m) on $n ranks" cmp "$tmp/one" "$tmp/many"
+    done
+done
+
+# ---- Messages and bytes are what docs/distributed.md predicts ----
+for n in 2 3; do
+    ranks $n weights/shakespeare.gguf -m bench --json -P 0 -n 8 -r 1 -j 1 >"$tmp/out" 2>"$tmp/err"
+    check "messages of a token on $n ranks" python3 -c '
+import json, sys
+r = json.load(open(sys.argv[1]))["results"][0]
+n, layers, dim, order = int(sys.argv[2]), 6, 256, 48
+assert r["messages"] == (2 * layers + 2) * (n - 1), r
+assert r["bytes"] == (2 * layers * 4 * dim + 2 * order + 4) * (n - 1), r' "$tmp/out" $n
+done
+
+# ---- Failures: one line, and the end of all ranks ----
+line() { # line NAME TEXT ARGS...: fails, the first line of stderr is ours and says TEXT, nothing on stdout
+    local name=$1 text=$2
+    shift 2
+    if timeout 60 mpirun -q --oversubscribe "$@" >"$tmp/out" 2>"$tmp/err"; then not_ok "$name" "expected a failure"
+    elif [ -s "$tmp/out" ]; then not_ok "$name" "standard output: $(head -c 80 "$tmp/out")"
+    elif head -n 1 "$tmp/err" | grep -q "^run: .*$text"; then ok "$name"
+    else not_ok "$name" "$(head -n 2 "$tmp/err")"; fi
+}
+mkdir "$tmp/a" "$tmp/b"
+cp tests/fixtures/base.gguf "$tmp/a/m.gguf"
+line "more ranks than heads" "found 9 ranks for 4 heads" -n 9 "$mpi" "$tmp/a/m.gguf" -m logits --tokens 1
+line "a missing file" "nosuch.gguf" -n 2 "$mpi" "$tmp/nosuch.gguf" -m logits --tokens 1
+line "a mode that sees the whole model" "expected one process" -n 2 "$mpi" "$tmp/a/m.gguf" -m probe
+line "an unknown mode" "sing" -n 2 "$mpi" "$tmp/a/m.gguf" -m sing
+two() { line "$1" "$2" -n 1 -wdir "$tmp/a" "$mpi" m.gguf -m logits --tokens 1 : -n 1 -wdir "$tmp/b" "$mpi" m.gguf -m logits --tokens 1 $3; }
+head -c 50000 "$tmp/a/m.gguf" >"$tmp/b/m.gguf"
+two "a truncated file on one rank" "rank 1: m.gguf"
+python3 - "$tmp/a/m.gguf" "$tmp/b/m.gguf" <<'P'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[60000] ^= 1
+open(sys.argv[2], "wb").write(data)
+P
+two "another file on one rank" "rank 1: expected what rank 0 has"
+cp "$tmp/a/m.gguf" "$tmp/b/m.gguf"
+two "other flags on one rank" "rank 1: command line" "--rope-theta 5"
+
+# ---- A rank that is killed ends all within ten seconds ----
+mpirun -q --oversubscribe -n 3 "$mpi" "$tmp/a/m.gguf" -m bench -P 0 -n 32 -r 100 -j 1 >"$tmp/out" 2>"$tmp/err" &
+job=$!
+victim=
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    sleep 0.3
+    victim=$(pgrep -f "^$mpi $tmp/a/m.gguf" | tail -n 1)
+    [ -n "$victim" ] && break
+done
+sleep 0.5
+start=$SECONDS
+kill -9 "$victim" 2>/dev/null
+wait $job
+status=$?
+check "kill -9 of a rank ends all" test $status -ne 0 -a $((SECONDS - start)) -lt 10
+check "no rank is left" test -z "$(pgrep -f "^$mpi $tmp/a/m.gguf")"
+
+# ---- Two hosts, made of network namespaces, and TCP between them ----
+ns=run$$
+if ip netns add ${ns}a 2>/dev/null && ip netns add ${ns}b && ip link add v${ns}a netns ${ns}a type veth peer name v${ns}b netns ${ns}b; then
+    trap 'ip netns del ${ns}a; ip netns del ${ns}b; rm -rf "$tmp"' EXIT
+    for s in a b; do
+        ip -n $ns$s addr add 10.77.0.$([ $s = a ] && echo 1 || echo 2)/24 dev v$ns$s
+        ip -n $ns$s link set lo up
+        ip -n $ns$s link set v$ns$s up
+    done
+    cat >"$tmp/agent" <<P
+#!/bin/sh
+# agent HOST COMMAND... - what ssh would do: runs it on the host
+case \$1 in *.1) s=a ;; *) s=b ;; esac
+shift
+exec ip netns exec $ns\$s unshare -u sh -c "hostname $ns\$s; \$*"
+P
+    chmod +x "$tmp/agent"
+    tcp="mpirun -q --mca plm_rsh_agent $tmp/agent --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include 10.77.0.0/24"
+    tcp="$tcp --mca btl_tcp_if_include 10.77.0.0/24 --mca btl tcp,self --host 10.77.0.1:1,10.77.0.2:1 -n 2"
+    RUN_CPU=ref "$RUN" tests/fixtures/base_hf -m logits --tokens $tokens --all --json -j 1 --kv-type f32 >"$tmp/one"
+    timeout 60 ip netns exec ${ns}a unshare -u sh -c "hostname ${ns}a; $tcp -x RUN_CPU=ref $mpi tests/fixtures/base_hf -m logits \
+        --tokens $tokens --all --json -j 1 --kv-type f32" >"$tmp/many" 2>"$tmp/err"
+    check "two hosts over TCP" python3 -c "$compare" "$tmp/one" "$tmp/many"
+    sent=$(ip netns exec ${ns}b cat /sys/class/net/v${ns}b/statistics/tx_bytes)
+    check "... and the bytes went through the wire" test "$sent" -gt 10000
+else
+    ip netns del ${ns}a 2>/dev/null
+    echo "skip two hosts over TCP: network namespaces cannot be made here"
+fi
