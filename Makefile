@@ -92,10 +92,12 @@ $(IN_MEMORY): LDFLAGS += $(MEMORY)
 $(IN_MEMORY): $(B)/tests/untrusted.o
 $(B)/tests/test_alloc: LDFLAGS += -Wl,--wrap=onig_new
 
+FUZZ_PARTS := $(B)/tests/fuzz/mutate.o $(B)/tests/fuzz/oracle.o $(B)/tests/untrusted.o
+
 # Fuzz targets: gcc's replay gives each its corpus, clang's libFuzzer makes up inputs of its own.
-$(B)/tests/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o $(B)/libmodel.a
+$(B)/tests/replay_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(FUZZ_PARTS) $(B)/libmodel.a
 	$(CC) $(LDFLAGS) $(OPT) $(MEMORY) -o $@ $^ $(LDLIBS)
-$(B)/tests/libfuzzer_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/untrusted.o $(B)/libmodel.a
+$(B)/tests/libfuzzer_%: $(B)/tests/fuzz/fuzz_%.o $(FUZZ_PARTS) $(B)/libmodel.a
 	$(CXX) $(LDFLAGS) $(OPT) -fsanitize=fuzzer $(MEMORY) -o $@ $^ $(LDLIBS)
 
 # The other ways of checking; `make check-all` runs them all.
@@ -203,7 +205,7 @@ help:
 	@echo 'make clean        remove what was built'
 	@echo 'CONFIG=release|debug|clang|asan|tsan|fuzz|coverage|aarch64, WERROR=1, PREFIX=/usr/local, DESTDIR='
 
-FUZZ_O := $(TARGETS:%=$(B)/tests/fuzz/fuzz_%.o) $(B)/tests/fuzz/replay.o $(B)/tests/untrusted.o
+FUZZ_O := $(TARGETS:%=$(B)/tests/fuzz/fuzz_%.o) $(B)/tests/fuzz/replay.o $(FUZZ_PARTS)
 TEST_O := $(TESTS:%=$(B)/tests/%.o)
 -include $(LIB_O:.o=.d) $(B)/run.d $(TEST_O:.o=.d) $(FUZZ_O:.o=.d)
 .SECONDARY: $(TEST_O) $(B)/run.o $(FUZZ_O)

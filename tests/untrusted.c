@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <math.h>
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "chat/jinja.h"
 #include "io/file.h"
@@ -198,6 +201,21 @@ static const char text[] = "Hello  wor<s>ld\xff, \xe2\x96\x81na\xc3\xafve caf\xc
                            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA "
                            "llllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllllll";
 
+/* A piece as -m tokenize --json prints it: a JSON string. */
+static void check_json(const Tokenizer *t, int id) {
+    char *json = NULL;
+    size_t size = 0, length;
+    const char *piece = tokenizer_piece(t, id, &length);
+    FILE *f = open_memstream(&json, &size);
+    MUST(f);
+    text_print_json(f, piece, length);
+    MUST(fclose(f) == 0);
+    cJSON *string = cJSON_ParseWithOpts(json, NULL, true);
+    MUST(cJSON_IsString(string));
+    cJSON_Delete(string);
+    free(json);
+}
+
 /* The text is any; the ids must be tokens, and decode to bytes that exist. */
 static void use_open_tokenizer(const Tokenizer *t) {
     int *ids, n, eos[16];
@@ -214,6 +232,7 @@ static void use_open_tokenizer(const Tokenizer *t) {
             for (size_t k = 0; k < length; k++) sum += (unsigned char)piece[k];
             length = tokenizer_decode(t, i ? ids[i - 1] : -1, ids[i], &bytes, buf);
             for (size_t k = 0; k < length; k++) sum += (unsigned char)bytes[k];
+            if (i < 32) check_json(t, ids[i]);
         }
         free(ids);
     }
@@ -243,16 +262,34 @@ void use_tokenizer(const char *path) {
     check_outcome(path);
 }
 
-static void run_two_tokens(const Config *config, const Weights *weights) {
+/* The logits of two tokens at a CPU level, malloc'ed; NULL: refused. */
+static float *logits_at(const Config *config, const Weights *weights, const Kernels *kernels) {
     Model m;
     State s;
     model_init(&m, config, weights);
     int n = config->n_ctx < 2 ? config->n_ctx : 2;
-    StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = 1, .kv_type = KV_F32};
-    if (state_init(&s, &m, &options, &outcome)) return;
+    StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = 1, .kv_type = KV_F32, .kernels = kernels};
+    if (state_init(&s, &m, &options, &outcome)) return NULL;
     model_forward(&m, &s, (int[]){0, config->vocab_size - 1}, n, 0);
-    model_logits(&m, &s, n - 1);
+    float *copy = malloc((size_t)config->vocab_size * sizeof *copy);
+    MUST(copy);
+    memcpy(copy, model_logits(&m, &s, n - 1), (size_t)config->vocab_size * sizeof *copy);
     state_close(&s);
+    return copy;
+}
+
+/* Runs it; a tame model (weights of ordinary size) has the same logits at the best CPU level as by the reference. Not
+ * where int8 activations come in: what they may cost depends on the weights. */
+static void run_two_tokens(const Config *config, const Weights *weights, bool tame) {
+    Model m;
+    model_init(&m, config, weights);
+    float *best = logits_at(config, weights, kernels_best()), *ref = NULL, size = 1;
+    if (best && tame && !m.int8) ref = logits_at(config, weights, &kernels_ref);
+    for (int i = 0; ref && i < config->vocab_size; i++) size = fmaxf(size, fabsf(ref[i]));
+    for (int i = 0; ref && i < config->vocab_size; i++)
+        MUST(fabsf(best[i] - ref[i]) <= 0.05f * size || (!isfinite(ref[i]) && !isfinite(best[i])));
+    free(best);
+    free(ref);
 }
 
 void use_model(const char *path) {
@@ -261,14 +298,18 @@ void use_model(const char *path) {
     Weights weights;
     outcome = (Error){0};
     if (checkpoint_open(&ck, path, &outcome) == 0 && checkpoint_bind(&ck, &config, &weights, &outcome) == 0) {
+        bool tame = true;
         for (size_t i = 0; i < ck.n_tensors; i++) {
             const Mat *w = &ck.tensors[i].mat;
             float *row = malloc((size_t)w->cols * sizeof *row);
             MUST(row);
-            for (int r = 0; r < w->rows; r++) mat_dequantize_row(row, w, r);
+            for (int r = 0; r < w->rows; r++) {
+                mat_dequantize_row(row, w, r);
+                for (int k = 0; k < w->cols; k++) tame &= fabsf(row[k]) <= 4; /* not with NaN */
+            }
             free(row);
         }
-        run_two_tokens(&config, &weights);
+        run_two_tokens(&config, &weights, tame);
         if (!outcome.text[0] && ck.format == FORMAT_GGUF && gguf_find(&ck.gguf, "tokenizer.ggml.model")) {
             Tokenizer *t = tokenizer_from_gguf(&ck.gguf, &outcome);
             if (t) use_open_tokenizer(t);

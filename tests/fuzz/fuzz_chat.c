@@ -8,6 +8,7 @@
 #include "chat/chat.h"
 
 const bool prefix_is_refused = false;
+const FuzzFormat fuzz_format = FUZZ_JINJA;
 enum { MAX_MESSAGES = 8 };
 
 /* Special tokens in the ids of a conversation. */
@@ -25,7 +26,7 @@ static int count_special(const Tokenizer *t, const ChatTemplate *template, const
     return count;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+int fuzz_one(const uint8_t *data, size_t size) {
     static Tokenizer *t; /* opened once, for all inputs */
     static const char *const names[] = {"chatml", "llama-3", "llama-2",   "mistral",   "mistral-v2",
                                         "zephyr", "gemma",   "llama-3.2", "mistral-v3"};

@@ -7,8 +7,9 @@
 #include "tokenizer/regex.h"
 
 const bool prefix_is_refused = false;
+const FuzzFormat fuzz_format = FUZZ_REGEX;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+int fuzz_one(const uint8_t *data, size_t size) {
     const char *pattern = (const char *)data, *line_end = memchr(pattern, '\n', size);
     size_t n = line_end ? (size_t)(line_end - pattern) : size, bad;
     outcome = (Error){0};

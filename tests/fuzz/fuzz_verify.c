@@ -7,8 +7,9 @@
 #include "verify/verify.h"
 
 const bool prefix_is_refused = true;
+const FuzzFormat fuzz_format = FUZZ_FILES;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+int fuzz_one(const uint8_t *data, size_t size) {
     static Checkpoint ck; /* opened once, for all inputs */
     static Model m;
     Config config;

@@ -1,7 +1,7 @@
 /* replay - a fuzz target without libFuzzer: gives it every input of tests/fuzz/corpus/TARGET (the program's own name
  * says which: replay_TARGET) or those on the command line. A file called seed_* or part_* is a valid one: it is also
- * cut at every byte and has every byte changed. A cut seed_* must be refused where the format allows no shorter file;
- * part_* has a last part that the reader can do without. */
+ * cut at every byte, has every byte changed, and MUTANTS of mutate.c are made of it. A cut seed_* must be refused where
+ * the format allows no shorter file; part_* has a last part that the reader can do without. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "fuzz.h"
 #include "io/file.h"
 
+enum { MUTANTS = 200, MUTATED_BYTES = 1 << 16 };
 enum { MAX_RSS_KB = 1 << 20 }; /* no input of the corpus is larger than some KB: a header that lies shows here */
 
 static char doing[512];
@@ -30,6 +31,14 @@ static void run(const char *data, size_t n) {
     memcpy(exact, data, n);
     LLVMFuzzerTestOneInput(exact, n);
     free(exact);
+}
+
+/* libFuzzer's own mutations, where there is no libFuzzer: one byte. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size) {
+    static unsigned at;
+    (void)max_size;
+    if (size) data[at++ * 7919u % size] ^= 0x41;
+    return size;
 }
 
 static int replay(const char *path) {
@@ -61,6 +70,16 @@ static int replay(const char *path) {
             data[at] = (char)(data[at] ^ change[k]);
             *(outcome.text[0] ? &refused : &accepted) += 1;
         }
+    }
+    for (unsigned i = 0; i < MUTANTS && (seed || part) && n < MUTATED_BYTES; i++) {
+        enum { ROOM = 2 * MUTATED_BYTES };
+        uint8_t *mutant = malloc(ROOM);
+        if (!mutant) abort();
+        memcpy(mutant, data, n);
+        snprintf(doing, sizeof doing, "%s mutant %u", path, i);
+        run((const char *)mutant, LLVMFuzzerCustomMutator(mutant, n, ROOM, i));
+        *(outcome.text[0] ? &refused : &accepted) += 1;
+        free(mutant);
     }
     free(data);
     if ((seed || part) && !good) return printf("not ok %s: expected a valid file, found it refused\n", path), 1;
