@@ -82,6 +82,15 @@ Tokenizer *tokenizer_open(const char *path, Error *e) {
 }
 
 int tokenizer_vocab_size(const Tokenizer *t) { return t->vocab.n; }
+bool tokenizer_limit(Tokenizer *t, int n_ids) {
+    t->limit = n_ids;
+    for (int id = n_ids; id < t->vocab.n; id++) {
+        PieceKind kind = (PieceKind)t->vocab.pieces[id].kind;
+        if (kind != PIECE_NONE && kind != PIECE_CONTROL && kind != PIECE_USER) return false;
+    }
+    return true;
+}
+
 int tokenizer_bos(const Tokenizer *t) { return t->bos; }
 bool tokenizer_adds_bos(const Tokenizer *t) { return t->n_before && t->before[0] == t->bos; }
 const char *tokenizer_note(const Tokenizer *t) { return *t->note ? t->note : NULL; }
@@ -323,6 +332,13 @@ int tokenizer_encode_marked(const Tokenizer *t, const char *text, const unsigned
     if (encode_around_added(&c, text, n_bytes, true, true, e)) goto done;
     for (int i = 0; around && i < t->n_after; i++)
         if (ids_push(&c.out, t->after[i], e)) goto done;
+    for (int i = 0; t->limit && i < c.out.n; i++)
+        if (c.out.ids[i] >= t->limit) {
+            const Piece *p = &t->vocab.pieces[c.out.ids[i]];
+            fail(e, "text: \"%.*s\": expected a token that the model has, below %d, found %d",
+                 p->n > 60 ? 60 : (int)p->n, p->text, t->limit, c.out.ids[i]);
+            goto done;
+        }
     if (!c.out.ids && !(c.out.ids = malloc(sizeof *c.out.ids))) {
         fail(e, "text: memory: expected some, found none");
         goto done;

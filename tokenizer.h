@@ -17,6 +17,9 @@ Tokenizer *tokenizer_from_gguf(const Gguf *g, Error *e);
 void tokenizer_close(Tokenizer *t);
 
 int tokenizer_vocab_size(const Tokenizer *t);
+/* tokenizer_limit - the model has n_ids ids: the text of an added token beyond them fails to encode. False when tokens
+ * of the vocabulary itself lie beyond: it is another model's. */
+bool tokenizer_limit(Tokenizer *t, int n_ids);
 int tokenizer_bos(const Tokenizer *t);              /* -1: none */
 bool tokenizer_adds_bos(const Tokenizer *t);        /* does TOKENIZE_BOS put BOS first? */
 int tokenizer_eos(const Tokenizer *t, int ids[16]); /* every end token it names (eos, eot, <|im_end|>...); count */

@@ -56,6 +56,23 @@ cp $model "$tmp/locked.bin" && chmod 000 "$tmp/locked.bin"
 printf '#!/bin/sh\nexec %s %s "$@"\n' "$drop" "$(realpath "$RUN")" >"$tmp/unprivileged" && chmod +x "$tmp/unprivileged"
 RUN=$tmp/unprivileged refused "unreadable file" 1 "locked.bin" "$tmp/locked.bin"
 
+# ---- special tokens in a prompt, and tokens that end an answer
+tokens() { "$RUN" weights/rung4 -m tokenize "$@"; }
+check "special tokens are parsed" diff <(tokens -i '<s>ROMEO</s>') <(echo 1 1 818 2)
+check "--no-special: they are text" diff <(tokens -i '</s>' --no-special) <("$RUN" weights/rung4/tokenizer.model -m tokenize -i '</s>')
+said() { "$RUN" weights/rung4 -t 0 -n 3 "$@" 2>&1 >/dev/null; }
+check "BOS twice is warned of" grep -q 'BOS twice' <(said -i '<s>ROMEO')
+check "once is not" sh -c '! grep -q "BOS twice"' < <(said -i 'ROMEO')
+check "twice as text is not" sh -c '! grep -q "BOS twice"' < <(said -i '<s>ROMEO' --no-special)
+check "a stop text that is a control token ends there" grep -q '^stop: stop-text$' <(said -i ROMEO --stop '<s>' --logit-bias 1+100)
+check "an end token ends a text" grep -q '^stop: eos$' <(said -i ROMEO --logit-bias 2+100)
+sed 's/tokenizer\.ggml\.pre/tokenizer.ggml.prX/' tests/fixtures/tokenizers/bpe_gpt-2.gguf >"$tmp/no_pre.gguf"
+check "a GGUF that does not say how its text is cut" grep -q '^tokenizer\.ggml\.pre: missing' <("$RUN" "$tmp/no_pre.gguf" -m tokenize -i a 2>&1)
+mkdir "$tmp/added" && cp weights/rung4/* "$tmp/added"
+echo '{"tokenizer_class": "LlamaTokenizer", "pad_token": "[PAD]", "add_bos_token": true}' >"$tmp/added/tokenizer_config.json"
+check "a token beyond the model's is let be" "$RUN" "$tmp/added" -i ROMEO -n 1
+refused "but not in a prompt" 1 'text: "\[PAD\]": expected a token that the model has, below' "$tmp/added" -i '[PAD]' -n 1
+
 same() { # same NAME WANT ARGS... - standard output is WANT
     local name=$1 want=$2 got
     shift 2

@@ -207,9 +207,12 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
         else s->tokenizer = session_tokenizer(o, gguf, e);
         if (!s->tokenizer) goto failed;
         int n = tokenizer_vocab_size(s->tokenizer), ids[16];
-        /* An embedding may be padded beyond the vocabulary; a vocabulary beyond the embedding is another model's. */
+        /* An embedding may be padded beyond the vocabulary; a vocabulary beyond the embedding is another model's, but
+         * for tokens that the files of the same directory add and that the model never learned. */
         bool padded = s->checkpoint.format == FORMAT_HF_DIR || s->checkpoint.format == FORMAT_SAFETENSORS;
-        if (n > config.vocab_size || (n < config.vocab_size && !padded)) {
+        bool added = s->checkpoint.format == FORMAT_HF_DIR && !o->tokenizer;
+        bool beyond = n > config.vocab_size && !(added && tokenizer_limit(s->tokenizer, config.vocab_size));
+        if (beyond || (n < config.vocab_size && !padded)) {
             fail(e, "%s: tokenizer: expected %d tokens as the model has, found %d",
                  o->tokenizer ? o->tokenizer : o->checkpoint, config.vocab_size, n);
             goto failed;

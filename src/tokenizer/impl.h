@@ -52,6 +52,7 @@ struct Tokenizer {
     bool cut_at_spaces; /* MODEL_SENTENCEPIECE: no piece crosses the place before a space */
     Decoder decoder;    /* tokenizer.json */
 
+    int limit;                        /* ids from here on fail; 0: none */
     int unk, bos;                     /* -1: none */
     int before[MAX_AROUND], n_before; /* ids that TOKENIZE_BOS puts before the text */
     int after[MAX_AROUND], n_after;   /* and behind it */
