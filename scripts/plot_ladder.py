@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """plot_ladder - the pictures and the tables of docs/ladder.md: loss curves, loss by position, KV bytes.
 
-    sh scripts/ladder.sh TEXT table kv breaks && python3 scripts/plot_ladder.py
+    sh scripts/ladder.sh TEXT table theta kv breaks && python3 scripts/plot_ladder.py
 
-Reads weights/losses/*.csv (training) and what ladder.sh printed (build/ladder); asks ./run for the loss by
+Reads weights/losses (training) and what ladder.sh printed (build/ladder); asks ./run for the loss by
 position. Needs matplotlib. Writes docs/img/ladder-*.png, and the printed tables into docs/ladder.md, in
 place of the block that follows each comment <!-- build/ladder/NAME.txt --> or <!-- swap N -->; links to a
 function of the C code get its line.
@@ -56,9 +56,9 @@ def curves():
 
 
 def bits(rung, window, *options):
-    """Bits per byte of positions window / 2 .. window - 1; None where the model stops."""
+    """Bits per byte of positions window / 2 .. window - 1, strictly; None where the model stops."""
     p = subprocess.run([ROOT / "run", ROOT / "weights" / rung, "-m", "perplexity", "-f", FIGURES / "part.txt",
-                        "--json", "-j", "1", "-c", str(window), *options], capture_output=True, text=True)
+                        "--json", "-j", "1", "-c", str(window), "--score-from", str(window // 2), *options], capture_output=True, text=True)
     return json.loads(p.stdout)["bits_per_byte"] if p.returncode == 0 else None
 
 
@@ -125,15 +125,41 @@ def swap(n):
     return "\n".join("  ".join(x.ljust(w) for x, w in zip(line, widths)).rstrip() for line in lines)
 
 
+def band(values):
+    """The mean, and how far the seeds lie apart."""
+    return f"{sum(values) / len(values):.4f}" + (f" +-{(max(values) - min(values)) / 2:.4f}" if len(values) > 1 else "")
+
+
+def comparison():
+    """weights/losses/comparison.json as two tables: the sweeps, and a row a model."""
+    data = json.loads((ROOT / "weights/losses/comparison.json").read_text())
+    lines = ["learning rate    " + "  ".join(f"{r['lr']:>7g}" for r in data["sweeps"]["rung4"])]
+    for name, runs in data["sweeps"].items():
+        found = {r["lr"]: f"{r['val_bits_per_byte']:.4f}" for r in runs}
+        lines.append(f"{name:<17}" + "  ".join(f"{found.get(r['lr'], '-'):>7}" for r in data["sweeps"]["rung4"]))
+    lines += ["", f"{'model':<11}{'norm':<10}{'biases':<7}{'ffn':<7}{'positions':<11}{'KV':<3}{'parameters':>11}{'seeds':>6}  "
+                  f"{'bits/byte':<16}{'128..255':<16}{'256..511':<16}entropy"]
+    for name, row in data["models"].items():
+        runs, c = row["runs"], row["config"]
+        if runs:
+            lines.append(f"{name:<11}{c['norm']:<10}{'yes' if c['biases'] else 'no':<7}{c['ffn']:<7}{c['positions']:<11}"
+                         f"{c['n_kv_heads']:<3}{runs[0]['params']:>11}{len(runs):>6}  "
+                         + "".join(f"{band([r[k] for r in runs]):<16}" for k in
+                                   ("val_bits_per_byte", "inside_bits_per_byte", "beyond_bits_per_byte"))
+                         + f"{max(x['entropy'] for r in runs for x in r['layers']):.2f}")
+    return "\n".join(lines)
+
+
 def page():
     """The blocks of docs/ladder.md that were printed."""
     path = ROOT / "docs/ladder.md"
 
     def block(match):
-        text = swap(int(match[3])) if match[3] else (FIGURES / match[2]).read_text().rstrip()
+        text = swap(int(match[3])) if match[3] else comparison() if match[4] else (FIGURES / match[2]).read_text().rstrip()
         return f"{match[1]}```\n{text}\n```\n"
 
-    text = re.sub(r"(<!-- (?:build/ladder/(\w+\.txt)|swap (\d)) -->\n)```\n.*?```\n", block, path.read_text(), flags=re.S)
+    text = re.sub(r"(<!-- (?:build/ladder/(\w+\.txt)|swap (\d)|(comparison)) -->\n)```\n.*?```\n", block,
+                  path.read_text(), flags=re.S)
     path.write_text(text)
     print("docs/ladder.md")
 

@@ -1,5 +1,5 @@
 /* Tiny models in every format against transformers' float32 logits (scripts/make_fixtures.py and
- * scripts/train_ladder.py made them): whole prompts and one token at a time. */
+ * scripts/ladder_export.py made them): whole prompts and one token at a time. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
