@@ -188,14 +188,14 @@ class Model(nn.Module):
         return F.linear(self.norm(x), head.weight)
 
 
-DEAD_ENTROPY = 0.98
+DEAD = 0.1  # deviation of the scores
 
 
 @torch.no_grad()
 def liveness(model, tokens):
     """Does each layer attend to anything? For every layer, over tokens [batch, n]: the standard deviation of the
     scores that a query sees, and the entropy of its softmax over the greatest there can be, log(number of keys). A
-    layer above DEAD_ENTROPY takes the plain mean of the values before it: it is dead."""
+    layer whose scores deviate by less than DEAD takes the plain mean of the values before it."""
     c, n = model.c, tokens.shape[1]
     x, rope, bias = model.embed(tokens)
     mask = attention_bias(c, n)

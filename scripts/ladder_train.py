@@ -31,7 +31,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from ladder_model import DEAD_ENTROPY, Model, bakeoff, config_of, count_parameters, ladder, liveness
+from ladder_model import DEAD, Model, bakeoff, config_of, count_parameters, ladder, liveness
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -256,7 +256,7 @@ def check_alive(model, text, tag):
     rows = liveness(model.eval(), text.val[:8 * n].view(8, n))
     for r in rows:
         print(f"{tag}: layer {r['layer']}: scores deviate by {r['score_std']:.3f}, entropy {r['entropy']:.3f} of the greatest, "
-              f"norm weight {r['norm_weight']:.3f}{'  DEAD' if r['entropy'] > DEAD_ENTROPY else ''}", flush=True)
+              f"norm weight {r['norm_weight']:.3f}{'  DEAD' if r['score_std'] < DEAD else ''}", flush=True)
     return rows
 
 

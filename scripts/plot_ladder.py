@@ -138,7 +138,7 @@ def comparison():
         found = {r["lr"]: f"{r['val_bits_per_byte']:.4f}" for r in runs}
         lines.append(f"{name:<17}" + "  ".join(f"{found.get(r['lr'], '-'):>7}" for r in data["sweeps"]["rung4"]))
     lines += ["", f"{'model':<11}{'norm':<10}{'biases':<7}{'ffn':<7}{'positions':<11}{'KV':<3}{'parameters':>11}{'seeds':>6}  "
-                  f"{'bits/byte':<16}{'128..255':<16}{'256..511':<16}entropy"]
+                  f"{'bits/byte':<16}{'128..255':<16}{'256..511':<16}least"]
     for name, row in data["models"].items():
         runs, c = row["runs"], row["config"]
         if runs:
@@ -146,7 +146,7 @@ def comparison():
                          f"{c['n_kv_heads']:<3}{runs[0]['params']:>11}{len(runs):>6}  "
                          + "".join(f"{band([r[k] for r in runs]):<16}" for k in
                                    ("val_bits_per_byte", "inside_bits_per_byte", "beyond_bits_per_byte"))
-                         + f"{max(x['entropy'] for r in runs for x in r['layers']):.2f}")
+                         + f"{min(x['score_std'] for r in runs for x in r['layers']):.2f}")
     return "\n".join(lines)
 
 
