@@ -192,6 +192,7 @@ enum {
     ARCH_LAYER_TYPES = 1 << 16,        /* layer_types says which layers have the window */
     ARCH_SWAPPED_NORMS = 1 << 18,      /* a GGUF that has both norms calls the FFN's attn_norm */
     ARCH_NORM_SAYS_PARALLEL = 1 << 19, /* a GGUF without the FFN's norm is parallel */
+    ARCH_NTK_ALPHA = 1 << 20,          /* rope_type dynamic with alpha is static NTK by that factor */
     ARCH_TANH_GELU = 1 << 17,          /* "gelu" means the tanh form */
 };
 

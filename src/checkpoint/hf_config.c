@@ -53,6 +53,8 @@ static int read_facts(const Reader *r, Facts *f) {
     for (int key = 0; key < KEY_COUNT; key++) {
         const char *name = key_name(a, a->style, (Key)key);
         if (!name) continue;
+        bool letters = key == KEY_WINDOW_PATTERN && cJSON_IsString(get(r->root, name));
+        if (letters && given(r->root, "layer_types")) continue; /* "LLLG": what that list says */
         for (const KeyName *k = a->keys; k && k->key != KEY_COUNT && !given(r->root, name); k++)
             if ((int)k->key == key && k->name && given(r->root, k->name)) name = k->name;
         if (given(r->root, name)) {
@@ -110,7 +112,8 @@ static bool rope_key_known(const char *key) {
 static int rope_type(const Reader *r, const cJSON *rope, const char *where, const char **type) {
     const cJSON *item;
     cJSON_ArrayForEach(item, rope) {
-        if (!cJSON_IsNull(item) && !rope_key_known(item->string))
+        bool alpha = (r->ck->family->traits & ARCH_NTK_ALPHA) && strcmp(item->string, "alpha") == 0;
+        if (!cJSON_IsNull(item) && !alpha && !rope_key_known(item->string))
             return fail(r->e, "%s: %s.%.40s: expected a key this program knows, found another", r->path, where,
                         item->string);
     }
@@ -187,6 +190,10 @@ static int read_rope(const Reader *r, const cJSON *rope, const char *where, cons
         if (n->needed && !given(rope, n->name))
             return fail(r->e, "%s: rope scaling: expected %s, found none", r->path, n->name);
         if (json_number((double *)(void *)((char *)c + n->offset), rope, n->name, r->path, r->e)) return -1;
+    }
+    if (rule == ROPE_SCALING_DYNAMIC && (r->ck->family->traits & ARCH_NTK_ALPHA) && given(rope, "alpha")) {
+        c->scaling = ROPE_SCALING_NTK;
+        return json_number(&c->factor, rope, "alpha", r->path, r->e);
     }
     if (c->beta_fast == 0) c->beta_fast = 32; /* Python's `or 32` */
     if (c->beta_slow == 0) c->beta_slow = 1;
