@@ -1,5 +1,5 @@
-/* shift_table MODEL.gguf - prints docs/rope.md's table of a context shift: a text is read, a stretch of it is dropped, the
- * keys behind it are moved (rotated again, or only moved), and compared with a fresh prefill of what is left. */
+/* shift_table MODEL.gguf - prints docs/rope.md's table of a context shift: a text is read, a stretch of it is dropped,
+ * the keys behind it are moved (rotated again, or only moved), and compared with a fresh prefill of what is left. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,13 @@
 
 enum { KEPT = 4, DROPPED = 40 };
 
-static const char text[] =
-    "O Romeo, Romeo! wherefore art thou Romeo? Deny thy father and refuse thy name; Or, if thou wilt not, be but sworn my "
-    "love, And I'll no longer be a Capulet. 'Tis but thy name that is my enemy; Thou art thyself, though not a Montague. "
-    "What's Montague? it is nor hand, nor foot, Nor arm, nor face, nor any other part Belonging to a man. O, be some other "
-    "name! What's in a name? that which we call a rose By any other name would smell as";
+static const char text[] = "O Romeo, Romeo! wherefore art thou Romeo? Deny thy father and refuse thy name; Or, if thou "
+                           "wilt not, be but sworn my "
+                           "love, And I'll no longer be a Capulet. 'Tis but thy name that is my enemy; Thou art "
+                           "thyself, though not a Montague. "
+                           "What's Montague? it is nor hand, nor foot, Nor arm, nor face, nor any other part Belonging "
+                           "to a man. O, be some other "
+                           "name! What's in a name? that which we call a rose By any other name would smell as";
 
 static int die(const Error *e) {
     fprintf(stderr, "%s\n", e->text);

@@ -166,6 +166,11 @@ def full():
     check("a message longer than the context is said, and the chat goes on",
           b"expected at most the context's 160 tokens" in t.say("long " * 300) and b"cut: 20 tokens" in t.say("short"))
     t.end()
+    with tempfile.TemporaryDirectory() as directory:
+        for keep in (0, 40):
+            saved = os.path.join(directory, f"session{keep}")
+            piped("".join(f"Question number {i}?\n" for i in range(12)), "-c", "160", "-n", "5", "--keep", str(keep), "--session", saved)
+            check(f"--keep {keep}: the first turn", (b"number 0?" in open(saved, "rb").read()) == (keep > 0))
     out = piped("".join(f"Question number {i}?\n" for i in range(300)), "-c", "160", "-n", "5")
     check("300 turns by a pipe", out.returncode == 0 and out.stderr.count(b"cut: 5 tokens") == 300, out.stderr[-300:])
     # an answer that runs into the end of the context goes on when there are older turns to drop

@@ -97,6 +97,16 @@ def chat(directory):
     check("flags go before it", given.stdout == plain.stdout, given.stderr)
 
 
+def chat_json():
+    args = ["-m", "chat", "--chat-template", "chatml", "-t", "0", "-n", "6"]
+    plain = run(*args, text=b"Hello\nAnd \"you\"?\n").stdout.decode().split("\n")
+    out = [json.loads(line) for line in run(*args, "--json", text=b"Hello\nAnd \"you\"?\n").stdout.splitlines()]
+    check("--json: an object an answer", [x["prompt"] for x in out] == ["Hello", 'And "you"?'], out)
+    check("with its text, its tokens and why it ended", [x["text"] for x in out] == plain[:2] and all(len(x["tokens"]) == 6 and x["stop"] == "steps" for x in out), out)
+    *tokens, last = [json.loads(line) for line in run(*args, "-i", "Hello", "--json=lines", "--logprobs", "2").stdout.splitlines()]
+    check("--json=lines: an object a token", "".join(x["text"] for x in tokens) == last["text"] == plain[0] and len(last["logprobs"]) == 6, last)
+
+
 def keep():
     args = ["-i", PROMPT, "-t", "0", "-c", "64", "-n", "300"]
     out = run(*args)
@@ -133,6 +143,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         chat(directory)
         text_files(directory)
+    chat_json()
     keep()
     return failed > 0
 

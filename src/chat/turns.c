@@ -38,8 +38,10 @@ int turns_system(Turns *t, const char *text, Error *e) {
     return 0;
 }
 
-int turns_drop_oldest(Turns *t) {
-    int first = t->n && t->list[0].role == ROLE_SYSTEM, end = first + 1;
+int turns_drop_oldest(Turns *t, int from) {
+    int first = t->n && t->list[0].role == ROLE_SYSTEM;
+    if (first < from) first = from;
+    int end = first + 1;
     while (end < t->n && t->list[end].role != ROLE_USER) end++;
     if (end >= t->n) return 0;
     drop(t, first, end - first);

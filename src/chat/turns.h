@@ -16,7 +16,7 @@ void turns_pop(Turns *t);
 void turns_keep(Turns *t, int n);
 /* turns_system - the system prompt is text from now on; NULL: none. */
 int turns_system(Turns *t, const char *text, Error *e);
-/* turns_drop_oldest - drops the oldest user message and what answered it; the last user message stays. Returns how many
- * messages went. */
-int turns_drop_oldest(Turns *t);
+/* turns_drop_oldest - drops the oldest user message from message `from` on and what answered it; the system prompt and
+ * the last user message stay. Returns how many messages went. */
+int turns_drop_oldest(Turns *t, int from);
 void turns_close(Turns *t);

@@ -278,8 +278,8 @@ static int check(Options *o, const Mode *mode, Error *e) {
     if (o->escape && !o->prompt) return fail(e, "--escape: expected --prompt, found none");
     if (o->json + o->csv + o->svg > 1) return fail(e, "--json, --csv, --svg: expected one of them, found more");
     if (o->logprobs && !o->json) return fail(e, "--logprobs: expected --json, found none");
-    if (o->json_lines && mode->letter != 'g')
-        return fail(e, "--json=lines: expected -m generate, found -m %s", mode->name);
+    if (o->json_lines && !strchr("gc", mode->letter))
+        return fail(e, "--json=lines: expected -m generate or chat, found -m %s", mode->name);
     if (strcmp(o->protocol, "hf") != 0 && strcmp(o->protocol, "llamacpp") != 0)
         return fail(e, "--protocol: expected hf or llamacpp, found '%.40s'", o->protocol);
     if (o->sampler.mirostat == 1) return fail(e, "--mirostat: expected 0 or 2, found 1");

@@ -42,7 +42,7 @@ typedef struct {
     bool json, json_lines, escape;
     int logprobs;        /* 0: none */
     const char *session; /* the file of a conversation's keys and values */
-    int keep;            /* generate: tokens that stay when the context is full; -1: the text ends there */
+    int keep; /* tokens that stay when the context is full; -1: generate ends there, chat keeps the system prompt */
     Switch precise;
     bool csv, svg, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
     const char *protocol; /* hf, llamacpp */

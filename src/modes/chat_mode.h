@@ -3,6 +3,7 @@
 #include "chat/chat.h"
 #include "chat/turns.h"
 #include "gen/generate.h"
+#include "gen/record.h"
 #include "gen/shift.h"
 #include "gen/snapshot.h"
 
@@ -12,12 +13,14 @@ typedef struct {
     Generator g;
     ChatTemplate template;
     Turns turns;
+    Record record; /* --json: of the answer that is written */
     FILE *out;
     bool terminal;
     bool statistics; /* printed after each answer */
     bool over;       /* /bye */
     bool dropped;    /* turns that the cache still holds */
     bool said_shift; /* why keys are not moved was said */
+    int n_kept;      /* --keep: messages at the start that are not dropped */
     int n_prompt;    /* tokens of the cache that are the prompt of the last answer */
 } Chat;
 

@@ -9,13 +9,28 @@
 
 /* ---- The context ---- */
 
-/* Ids of the conversation with the request for an answer. */
-static int encode(Chat *c, int **ids, int *n, Error *e) {
+/* Ids of the first messages with the request for an answer. */
+static int encode_first(Chat *c, int n_messages, int **ids, int *n, Error *e) {
     ChatText text;
-    if (chat_render(&text, &c->template, c->turns.list, c->turns.n, time(NULL), e)) return -1;
+    if (chat_render(&text, &c->template, c->turns.list, n_messages, time(NULL), e)) return -1;
     int status = chat_encode(c->session.tokenizer, &text, ids, n, e);
     chat_text_close(&text);
     return status;
+}
+
+static int encode(Chat *c, int **ids, int *n, Error *e) { return encode_first(c, c->turns.n, ids, n, e); }
+
+/* --keep: the turns that begin among the first so many tokens stay. */
+static int find_kept(Chat *c, Error *e) {
+    const Turns *t = &c->turns;
+    int begins = 0, *ids;
+    for (c->n_kept = 0; begins < c->o.keep && c->n_kept + 2 < t->n;) {
+        do c->n_kept++;
+        while (c->n_kept < t->n && t->list[c->n_kept].role != ROLE_USER);
+        if (encode_first(c, c->n_kept, &ids, &begins, e)) return -1;
+        free(ids);
+    }
+    return 0;
 }
 
 /* Says that messages were forgotten, and once why they cost more than they need to. */
@@ -36,7 +51,9 @@ static int fit(Chat *c, int room, int **ids, int *n, Error *e) {
     do {
         free(*ids);
         if (encode(c, ids, n, e)) return -1;
-        gone = *n + room + (dropped ? n_ctx / 8 : 0) > n_ctx ? turns_drop_oldest(&c->turns) : 0;
+        bool full = *n + room + (dropped ? n_ctx / 8 : 0) > n_ctx;
+        if (full && !dropped && find_kept(c, e)) return -1;
+        gone = full ? turns_drop_oldest(&c->turns, c->n_kept) : 0;
         dropped += gone;
     } while (gone);
     say_dropped(c, dropped);
@@ -80,28 +97,32 @@ static void say_cut(const Chat *c) {
     else if (strcmp(why, "interrupt") == 0) fprintf(c->o.log, "cut: Ctrl-C\n");
 }
 
+/* Ends the answer on standard output: --json has noted it, and prints it now. */
+static int end_output(Chat *c, Error *e) {
+    const Message *question = &c->turns.list[c->turns.n - 1];
+    if (c->o.json) return record_print(&c->record, &c->g, question->text, question->n, NULL, 0, e);
+    if (fputc('\n', c->out) != EOF && fflush(c->out) == 0) return 0;
+    return fail(e, "standard output: expected to write the answer, found an error");
+}
+
 /* Writes the answer to ids[n], and adds it to the turns. */
 static int write_answer(Chat *c, const int *ids, int n, Error *e) {
     Stream stream;
     char *reply = NULL;
     size_t n_reply = 0;
-    int status = -1;
-    stream_init(&stream, c->out, c->o.stop, c->o.n_stop);
+    if (c->o.json && record_open(&c->record, &c->o, c->out, e)) return -1;
+    stream_init(&stream, c->o.json ? c->record.text : c->out, c->o.stop, c->o.n_stop);
     stream.raw = c->o.raw;
     stream.copy = open_memstream(&reply, &n_reply);
-    if (!stream.copy) return fail(e, "chat: memory: expected some, found none");
+    int status = stream.copy ? 0 : fail(e, "chat: memory: expected some, found none");
     c->n_prompt = n;
-    if (c->dropped) generator_reuse(&c->g, ids, n - 1);
-    c->dropped = false;
-    if (generator_prompt(&c->g, ids, n, e) || generator_text(&c->g, &stream, e)) goto done;
-    if (fputc('\n', c->out) == EOF || fflush(c->out)) {
-        fail(e, "standard output: expected to write the answer, found an error");
-        goto done;
-    }
-    status = 0;
-done:
-    if (fclose(stream.copy)) status = fail(e, "chat: memory: expected some, found none");
+    if (!status && c->dropped) generator_reuse(&c->g, ids, n - 1);
+    if (!status) c->dropped = false;
+    if (!status && (generator_prompt(&c->g, ids, n, e) || generator_text(&c->g, &stream, e) || end_output(c, e)))
+        status = -1;
+    if (stream.copy && fclose(stream.copy)) status = fail(e, "chat: memory: expected some, found none");
     stream_close(&stream);
+    record_close(&c->record);
     bool nothing = !status && c->g.n_decode == 0 && strcmp(c->g.reason, "interrupt") == 0;
     if (nothing) turns_pop(&c->turns); /* the question, too: it was not read to its end */
     if (status || nothing) free(reply);
@@ -183,6 +204,7 @@ int mode_chat(const Options *o, FILE *out, Error *e) {
     if (chat_template_open(&c.template, o->chat_template, c.session.tokenizer, o->checkpoint, e)) goto done;
     if (chat_sampling(&c.o, &c.session.checkpoint, e)) goto done;
     if (session_state(&c.session, &c.o, 0, e) || generator_init(&c.g, &c.o, &c.session, e)) goto done;
+    if (o->json && generator_tell(&c.g, record_token, &c.record, o->json_lines || o->logprobs, e)) goto done;
     if (o->session && snapshot_open(o->session, &c.g, &c.turns, e)) goto done;
     if (o->system && turns_system(&c.turns, o->system, e)) goto done;
     if (run(&c, e) || (o->session && snapshot_write(o->session, &c.g, &c.turns, e))) goto done;
