@@ -9,7 +9,7 @@
 #include "io/file.h"
 #include "base/text.h"
 
-/* The keys of one object: n open-addressed slots, a power of two, at most half of them used. */
+/* The keys of one object: n open-addressed slots, a power of two, at most three quarters of them used. */
 static int check_object(const cJSON *node, const char **slots, size_t n_slots, const char *what, Error *e) {
     HashKey key = hash_key();
     for (const cJSON *child = node->child; child; child = child->next) {
@@ -31,7 +31,7 @@ static int check_keys(const cJSON *node, const char *what, Error *e) {
         n++;
     }
     if (!cJSON_IsObject(node) || n < 2) return 0;
-    while (n_slots < 2 * n) n_slots *= 2;
+    while (n_slots / 4 * 3 < n + 1) n_slots *= 2;
     const char **slots = calloc(n_slots, sizeof *slots);
     if (!slots) return fail(e, "%s: memory: expected some, found none", what);
     int status = check_object(node, slots, n_slots, what, e);

@@ -5,12 +5,11 @@
 
 bool table_init(Table *t, size_t count) {
     size_t n_slots = 8;
-    while (n_slots < 2 * count + 2) n_slots *= 2;
-    t->slots = malloc(n_slots * sizeof *t->slots);
+    while (n_slots / 4 * 3 < count + 1) n_slots *= 2;
+    t->slots = calloc(n_slots, sizeof *t->slots);
     if (!t->slots) return false;
     t->n_slots = n_slots;
     t->key = hash_key();
-    for (size_t i = 0; i < n_slots; i++) t->slots[i].value = -1;
     return true;
 }
 
@@ -23,7 +22,7 @@ void table_close(Table *t) {
 static TableSlot *find(const Table *t, const char *s, size_t n, uint32_t hash) {
     for (size_t i = hash & (t->n_slots - 1);; i = (i + 1) & (t->n_slots - 1)) {
         TableSlot *slot = &t->slots[i];
-        if (slot->value < 0) return slot;
+        if (!slot->s) return slot;
         if (slot->hash == hash && slot->n == n && memcmp(slot->s, s, n) == 0) return slot;
     }
 }
@@ -31,13 +30,13 @@ static TableSlot *find(const Table *t, const char *s, size_t n, uint32_t hash) {
 bool table_put(Table *t, const char *s, size_t n, int value) {
     uint32_t hash = (uint32_t)hash_bytes(t->key, s, n);
     TableSlot *slot = find(t, s, n, hash);
-    if (slot->value >= 0) return false;
+    if (slot->s) return false;
     *slot = (TableSlot){s, (uint32_t)n, hash, value};
     return true;
 }
 
 int table_get(const Table *t, const char *s, size_t n) {
-    return t->n_slots ? find(t, s, n, (uint32_t)hash_bytes(t->key, s, n))->value : -1;
+    return t->n_slots ? table_find(t, s, n, (uint32_t)hash_bytes(t->key, s, n)) : -1;
 }
 
 uint32_t table_hash(const Table *t, const char *s, size_t n) {
@@ -48,4 +47,7 @@ uint32_t table_hash(const Table *t, const char *s, size_t n) {
 
 void table_prefetch(const Table *t, uint32_t hash) { __builtin_prefetch(t->slots[hash & (t->n_slots - 1)].s); }
 
-int table_find(const Table *t, const char *s, size_t n, uint32_t hash) { return find(t, s, n, hash)->value; }
+int table_find(const Table *t, const char *s, size_t n, uint32_t hash) {
+    const TableSlot *slot = find(t, s, n, hash);
+    return slot->s ? slot->value : -1;
+}

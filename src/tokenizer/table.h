@@ -8,13 +8,13 @@
 #include "base/hash.h"
 
 typedef struct {
-    const char *s;
+    const char *s;    /* NULL: the slot is free */
     uint32_t n, hash; /* n: bytes */
-    int value;        /* -1: the slot is free */
+    int value;
 } TableSlot;
 
 typedef struct {
-    TableSlot *slots; /* [n_slots] a power of two, at most half full */
+    TableSlot *slots; /* [n_slots] a power of two, at most three quarters full */
     size_t n_slots;
     HashKey key;
 } Table;

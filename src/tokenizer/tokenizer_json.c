@@ -141,7 +141,9 @@ static int fill_vocab(struct Tokenizer *t, const cJSON *vocab, const cJSON *adde
         fill_added_pieces(t, &next, added, count, &n, room, file, e))
         return -1;
     t->vocab.n = n;
-    return vocab_finish(&t->vocab, t->bpe.byte_level ? SPELL_BYTE_ALPHABET : SPELL_PLAIN, file, e);
+    if (vocab_finish(&t->vocab, SPELL_LATER, file, e)) return -1;
+    if (t->bpe.byte_level) vocab_find_bytes(&t->vocab);
+    return 0;
 }
 
 /* ---- added tokens ---- */

@@ -100,7 +100,7 @@ static size_t decode_piece(const Piece *p, Spelling spelling, char *out) {
 
 int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e) {
     size_t total = 0;
-    for (int id = 0; id < v->n; id++) total += v->pieces[id].n;
+    for (int id = 0; id < v->n && spelling != SPELL_LATER; id++) total += v->pieces[id].n;
     v->decoded = malloc(total + 1);
     if (!v->decoded || !table_init(&v->ids, (size_t)v->n))
         return fail(e, "%s: memory: expected room for %d tokens, found none", file, v->n);
@@ -123,15 +123,19 @@ int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e) {
         if (p->n && !table_put(&v->ids, p->text, p->n, id) && p->kind == PIECE_NORMAL)
             return fail(e, "%s: token %d: expected a text of its own, found \"%.*s\" again", file, id,
                         p->n > 60 ? 60 : (int)p->n, p->text);
+        if (spelling == SPELL_LATER) continue;
         p->decoded = next;
         p->n_decoded = (uint32_t)decode_piece(p, spelling, next);
         next += p->n_decoded;
     }
-    if (spelling == SPELL_BYTE_ALPHABET)
-        for (int b = 0; b < 256; b++) {
-            char letter[2];
-            size_t n = byte_letter((unsigned char)b, letter);
-            v->byte_id[b] = table_get(&v->ids, letter, n);
-        }
+    if (spelling == SPELL_BYTE_ALPHABET) vocab_find_bytes(v);
     return 0;
+}
+
+void vocab_find_bytes(Vocab *v) {
+    for (int b = 0; b < 256; b++) {
+        char letter[2];
+        size_t n = byte_letter((unsigned char)b, letter);
+        v->byte_id[b] = table_get(&v->ids, letter, n);
+    }
 }

@@ -33,13 +33,14 @@ typedef enum {
     SPELL_PLAIN,         /* the text is the bytes (llama2.c) */
     SPELL_METASPACE,     /* "▁" stands for a space (sentencepiece) */
     SPELL_BYTE_ALPHABET, /* each byte is one printable character (GPT-2) */
+    SPELL_LATER,         /* the reader sets the decoded bytes itself */
 } Spelling;
 
 typedef struct {
     Piece *pieces; /* [n] */
     int n;
     Table ids;        /* text -> id of every piece that has one; of equal texts the first */
-    int byte_id[256]; /* SPELL_BYTE_ALPHABET: the token of a byte; else that of <0xNN>; -1: none */
+    int byte_id[256]; /* after vocab_find_bytes: the token of a byte; else that of <0xNN>; -1: none */
     size_t max_bytes; /* of the longest text */
     char *decoded;    /* the storage behind Piece.decoded */
 } Vocab;
@@ -51,6 +52,8 @@ int vocab_init(Vocab *v, int n, const char *file, Error *e);
  * and a byte piece that is not <0xNN>. `file` is for messages. */
 int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e);
 void vocab_close(Vocab *v);
+/* vocab_find_bytes - sets byte_id to the tokens that are one letter of GPT-2's alphabet. */
+void vocab_find_bytes(Vocab *v);
 
 /* vocab_find - the id of the model's piece with this text, or -1. */
 static inline int vocab_find(const Vocab *v, const char *text, size_t n) {
