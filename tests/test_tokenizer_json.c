@@ -242,11 +242,55 @@ static void added_tokens_are_numbered_as_there(void **state) {
     tokenizer_close(t);
 }
 
+/* The list of merges is read from the text, in place: its escapes, spaces, forms and mistakes. */
+static void merges_are_read_as_json(void **state) {
+    (void)state;
+#define MERGES(list)                                                                                                   \
+    FILE_OF("\"merges\": " list ", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"\\u0120\": 3, \"\\u0120ab\": 4, "      \
+            "\"\\\"\": 5, \"a\\\"\": 6, \"\\ud83d\\ude00\": 7, \"\\ud83d\\ude00a\": 8}",                               \
+            "")
+    static const struct {
+        const char *json, *text, *ids;
+    } good[] = {
+        {MERGES("[]"), "ab", "0 1"},
+        {MERGES(" [ \"a b\" , [ \"\\u0120\" ,\"a\\u0062\"]\n]"), "ab\u0120ab", "2 4"},
+        {MERGES("[\"a \\\"\", \"\\uD83D\\uDE00 a\"]"), "a\"\U0001F600a", "6 8"},
+        {MERGES("[[\"\U0001F600\", \"a\"]], \"x\": \"]}{[\\\"\\\\\""), "\U0001F600a", "8"},
+    };
+    static const char *const bad[] = {
+        MERGES("[\"a b\",]"),       MERGES("[\"a b\" \"a b\"]"),
+        MERGES("[\"a  b\"]"),       MERGES("[[\"a\", \"b\", \"b\"]]"),
+        MERGES("[[\"a\" \"b\"]]"),  MERGES("[7777]"),
+        MERGES("[\"a b\", null]"),  MERGES("[\"a \\x\"]"),
+        MERGES("[\"a \\u12\"]"),    MERGES("[\"a \\ud83d\"]"),
+        MERGES("[\"a \\ude00 \"]"), MERGES("[\"a \\ud83d\\u0041\"]"),
+        MERGES("[[\"a\", \"b\"}]"), MERGES("[\"a b\"}"),
+    };
+    Error e;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        int *ids, n;
+        Tokenizer *t = open_text(good[i].json, &e);
+        if (!t) fail_msg("%s: %s", good[i].json, e.text);
+        assert_int_equal(tokenizer_encode(t, good[i].text, strlen(good[i].text), 0, &ids, &n, &e), 0);
+        char *shown = show_ids(ids, n);
+        assert_string_equal(shown, good[i].ids);
+        free(shown);
+        free(ids);
+        tokenizer_close(t);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        Tokenizer *t = open_text(bad[i], &e);
+        if (t || !strstr(e.text, FILE_NAME) || !strstr(e.text, "expected"))
+            fail_msg("%s: taken, or %s", bad[i], e.text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_equal_the_library),
         cmocka_unit_test(what_is_unknown_is_refused_by_name),
         cmocka_unit_test(added_tokens_are_numbered_as_there),
+        cmocka_unit_test(merges_are_read_as_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

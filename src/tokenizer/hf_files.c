@@ -9,6 +9,7 @@
 
 #include "tokenizer/impl.h"
 #include "tokenizer/json_build.h"
+#include "tokenizer/json_merges.h"
 #include "tokenizer/tiktoken.h"
 
 static const cJSON *get(const cJSON *object, const char *key) {
@@ -344,7 +345,7 @@ static LlamaSteps llama_steps(const Beside *b, int *status, Error *e) {
 
 static int read_json(struct Tokenizer *t, Beside *b, const char *path, Error *e) {
     int status = 0;
-    cJSON *root = json_read(path, e), *model = cJSON_GetObjectItemCaseSensitive(root, "model");
+    cJSON *root = json_read_tokenizer(path, e), *model = cJSON_GetObjectItemCaseSensitive(root, "model");
     if (!root) return -1;
     if (is_tekken(root)) {
         status = read_tekken(t, root, path, e) || read_template(t, b, e) ? -1 : 0;

@@ -9,6 +9,7 @@
 
 #include "io/json.h"
 #include "tokenizer/impl.h"
+#include "tokenizer/json_merges.h"
 #include "tokenizer/json_steps.h"
 
 enum { MAX_ID = 1 << 24, MAX_HOLES = 1 << 15 };
@@ -194,8 +195,22 @@ static int find_unk(struct Tokenizer *t, const cJSON *model, bool required, cons
     return 0;
 }
 
+/* The merges that json_read_tokenizer left as text. */
+static int read_merge_text(struct Tokenizer *t, char *text, const char *file, Error *e) {
+    MergeText m = {text, false};
+    char *left, *right;
+    size_t n_left, n_right;
+    if (merges_init(&t->bpe.merges, merge_text_most(text), file, e)) return -1;
+    int rank = 0, more;
+    while ((more = merge_text_next(&m, &left, &n_left, &right, &n_right)) > 0)
+        if (merges_add(&t->bpe.merges, &t->vocab, rank++, left, n_left, right, n_right, file, e)) return -1;
+    if (more < 0) return fail(e, "%s: model.merges: merge %d: expected two tokens, found something else", file, rank);
+    return merges_finish(&t->bpe.merges, &t->vocab, file, e);
+}
+
 static int read_merges(struct Tokenizer *t, const cJSON *merges, const char *file, Error *e) {
     const cJSON *item;
+    if (cJSON_IsRaw(merges)) return read_merge_text(t, merges->valuestring, file, e);
     if (!cJSON_IsArray(merges)) return fail(e, "%s: model.merges: expected an array, found something else", file);
     if (merges_init(&t->bpe.merges, (size_t)cJSON_GetArraySize(merges), file, e)) return -1;
     int rank = 0;
