@@ -383,6 +383,12 @@ def verify_files():
         shape = [3, heads, HEAD_DIM] if name[:1] in "qkv" else [3, DIM]
         table.append((f"layers.0.{name}", "F32", shape, None))
     save("verify", "seed_ref.safetensors", safetensors(table + [("final_norm", "F32", [3, DIM], None), ("logits", "F32", [3, VOCAB], None)]))
+    # of tests/wide_model.h: 9 heads of 64 features, 3 KV heads; each file has one tensor that is the first to differ
+    shapes = {"embed": [2, 576], "layers.0.q": [2, 9, 64], "layers.0.k": [2, 3, 64], "layers.0.v": [2, 3, 64],
+              "layers.0.q_rot": [2, 9, 64], "layers.0.attn_out": [2, 576], "layers.0.ffn_out": [2, 576], "layers.0.out": [2, 576]}
+    for name, shape in shapes.items():
+        save("verify", f"wide_{name.split('.')[-1]}.safetensors",
+             safetensors([("tokens", "I64", [2], struct.pack("<2q", 1, 5)), (name, "F32", shape, None), ("logits", "F32", [2, 33], None)]))
 
 
 def chat_files():
