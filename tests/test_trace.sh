@@ -88,6 +88,22 @@ python3 "$tmp/trace.py" "$RUN" 2>"$tmp/err" || not_ok "trace" "$(tail -n 1 "$tmp
 for line in '9 tokens; layer 2 of 6, head 1 of 8, KV head 0 of 2' 'q          \[9, 8, 16\]' 'k          \[9, 2, 16\]' 'pair 0, features 0 and 8, at position' '^   0  100   .'; do
     if grep -q "$line" "$tmp/text"; then ok "text: $line"; else not_ok "text: $line" "$(head -3 "$tmp/text")"; fi
 done
+# Quantized weights with f32 activations: the numbers of the f32 model, nearly.
+"$RUN" weights/rung4 -m convert --type q8_0 -o "$tmp/q8_0.gguf" --quiet
+cat >"$tmp/precise.py" <<'EOP'
+import json, subprocess, sys
+run, quantized = sys.argv[1:3]
+def call(model, *args):
+    return json.loads(subprocess.run([run, model, "--json", "--quiet", "--tokens", "1,100,200,300", *args], check=True, stdout=subprocess.PIPE).stdout)
+def near(name, a, b):
+    worst = max(abs(x - y) for x, y in zip(a, b)) / max(map(abs, b))
+    print(f"ok {name}" if worst < 0.1 else f"not ok {name}: off by {worst:g} of the largest")
+near("logits of q8_0 with f32 activations", call(quantized, "-m", "logits")["logits"], call("weights/rung4", "-m", "logits")["logits"])
+a, b = (next(s["values"] for s in call(m, "-m", "trace", "--layer", "1")["steps"] if s["name"] == "ffn_out") for m in (quantized, "weights/rung4"))
+near("trace of q8_0 with f32 activations", a, b)
+EOP
+python3 "$tmp/precise.py" "$RUN" "$tmp/q8_0.gguf" 2>"$tmp/err" || not_ok "precise" "$(tail -n 1 "$tmp/err")"
+
 "$RUN" weights/rung4 -m trace -i "To be, or <not>" --csv --quiet >"$tmp/csv"
 if [ "$(wc -l <"$tmp/csv")" -eq 10 ] && [ "$(sed -n 2p "$tmp/csv")" = "0,1,0,0,0,0,0,0,0,0" ]; then ok "CSV"; else not_ok "CSV" "$(head -2 "$tmp/csv")"; fi
 "$RUN" weights/rung4 -m trace -i "To be, or <not>" --svg --quiet >"$tmp/svg"
