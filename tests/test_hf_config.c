@@ -311,12 +311,57 @@ static void gpt2_config_is_refused_by_name(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* Scales that a family's config.json gives are numbers that can be computed with. */
+static void scales_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *family, *from, *to, *message;
+    } edit[] = {
+        {"gemma2", "", "", ""},
+        {"gemma2", "\"query_pre_attn_scalar\": 16", "\"query_pre_attn_scalar\": 0",
+         "scale of the scores: expected a number"},
+        {"gemma2", "\"query_pre_attn_scalar\": 16", "\"query_pre_attn_scalar\": -4",
+         "scale of the scores: expected a number"},
+        {"gemma2", "\"attn_logit_softcapping\": 50.0", "\"attn_logit_softcapping\": -50.0", "soft cap of the scores"},
+        {"gemma2", "\"attn_logit_softcapping\": 50.0", "\"attn_logit_softcapping\": \"no\"",
+         "attn_logit_softcapping: expected a number"},
+        {"gemma2", "\"full_attention\"", "\"chunked_attention\"", "found chunked_attention"},
+        {"granite", "\"logits_scaling\": 2.0", "\"logits_scaling\": 0", "logit scale: expected a number"},
+        {"granite", "\"embedding_multiplier\": 12.0", "\"embedding_multiplier\": 1e300", "embedding scale"},
+        {"smollm3", "\"no_rope_layers\": [", "\"no_rope_layers\": [1,", "no_rope_layers: expected a list of 4"},
+        {"hunyuan_alpha", "\"alpha\": 50.0", "\"alpha\": 0", "rope factor"},
+        {"phi", "\"qk_layernorm\": false", "\"qk_layernorm\": true", "qk_layernorm: expected false, found true"},
+    };
+    int bad = 0;
+    for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
+        char path[256], text[8192];
+        snprintf(path, sizeof path, FIXTURES "families/%s/config.json", edit[i].family);
+        Bytes config = load(path);
+        snprintf(path, sizeof path, FIXTURES "families/%s/model.safetensors", edit[i].family);
+        Bytes weights = load(path);
+        const char *at = strstr(config.data, edit[i].from);
+        assert_non_null(at);
+        int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - config.data), config.data, edit[i].to,
+                         at + strlen(edit[i].from));
+        memory_clear();
+        memory_put("config.json", text, (size_t)n);
+        memory_put("model.safetensors", weights.data, weights.n);
+        Error e = try(MEMORY);
+        bad += expect(edit[i].to, &e, edit[i].message);
+        free(config.data);
+        free(weights.data);
+    }
+    memory_clear();
+    assert_int_equal(bad, 0);
+}
+
 int main(void) {
     setenv("RUN_CPU", "ref", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(config_json_is_refused_by_name, make_dir, remove_dir),
         cmocka_unit_test(mistral_has_its_own_defaults),
         cmocka_unit_test(rope_keys_have_an_order),
+        cmocka_unit_test(scales_are_refused_by_name),
         cmocka_unit_test(every_family_has_its_defaults),
         cmocka_unit_test_setup_teardown(end_tokens_are_merged, make_dir, remove_dir),
         cmocka_unit_test(gpt2_config_is_refused_by_name),

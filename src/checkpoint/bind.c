@@ -29,6 +29,16 @@ int config_check(const Config *c, const char *path, Error *e) {
                     (long long)c->n_heads * c->head_dim);
     if (!(isfinite(c->norm_eps) && c->norm_eps >= 0))
         return fail(e, "%s: norm eps: expected a number from 0, found %g", path, (double)c->norm_eps);
+    const struct {
+        const char *name;
+        float value;
+    } scale[] = {{"embedding scale", c->embedding_scale}, {"residual scale", c->residual_scale},
+                 {"logit scale", c->logit_scale},         {"soft cap of the logits", c->logit_softcap},
+                 {"scale of the scores", c->attn.scale},  {"soft cap of the scores", c->attn.softcap},
+                 {"clamp of q, k and v", c->attn.clamp},  {"temperature of q", c->attn.temperature}};
+    for (size_t i = 0; i < sizeof scale / sizeof *scale; i++)
+        if (!(isfinite(scale[i].value) && scale[i].value >= 0))
+            return fail(e, "%s: %s: expected a number from 0, found %g", path, scale[i].name, (double)scale[i].value);
     if (c->pos != POS_ROPE) return 0;
     if (c->rope_local.rotary_dim && rope_check(&c->rope_local, c->head_dim, path, e)) return -1;
     return rope_check(&c->rope, c->head_dim, path, e);

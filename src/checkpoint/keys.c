@@ -124,7 +124,12 @@ static void family_config(Config *c, const Arch *a, Style style, const Facts *f)
     double residual = fact(f, KEY_RESIDUAL_SCALE, 0), logits = fact(f, KEY_LOGIT_SCALE, 0);
     if (f->given[KEY_DEPTH_SCALE]) residual = f->value[KEY_DEPTH_SCALE] / sqrt(layers);
     if (f->given[KEY_DIM_BASE] && f->value[KEY_DIM_BASE] > 0) logits = f->value[KEY_DIM_BASE] / dim;
-    if (fact(f, KEY_LOGIT_DIVISOR, 0) != 0) logits = 1 / f->value[KEY_LOGIT_DIVISOR];
+    if (f->given[KEY_LOGIT_DIVISOR]) logits = 1 / f->value[KEY_LOGIT_DIVISOR];
+    if (gguf && key_default_given(a, KEY_DEPTH_SCALE)) { /* llama.cpp's defaults for old files of MiniCPM */
+        c->embedding_scale = (float)fact(f, KEY_EMB_SCALE, 12);
+        residual = fact(f, KEY_RESIDUAL_SCALE, 1.4 / sqrt(layers));
+        logits = fact(f, KEY_LOGIT_SCALE, dim / 256);
+    }
     if (gguf && (a->traits & ARCH_DIVIDED_LOGITS) && logits != 0) logits = 1 / logits;
     c->residual_scale = (float)residual;
     c->logit_scale = (float)logits;
