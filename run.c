@@ -85,6 +85,7 @@ int main(int argc, char **argv) {
         version_print(stdout);
         code = 0;
     } else {
+        o.program_version = program_version;
         o.argc = argc, o.argv = argv;
         code = run(&o, &comm, &e);
     }

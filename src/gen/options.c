@@ -1,5 +1,6 @@
 #include "gen/chain.h"
 #include "gen/flags.h"
+#include "gen/receipt.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -266,8 +267,37 @@ static int parse(Options *o, int argc, char **argv, const Mode *mode, Error *e) 
             return fail(e, "--%s: expected -m %s, found -m %s, which does not use it", f->name, list, mode->name);
         }
         if (store(o, f, value, e)) return -1;
+        if (f->kind == TEXT && (f->offset == offsetof(Options, receipt) || f->offset == offsetof(Options, replay_file)))
+            continue;
+        o->given[o->n_given++] = arg;
+        if (value == argv[i]) o->given[o->n_given++] = value;
     }
     return 0;
+}
+
+/* The receipt's flags, then those given beside --replay. */
+static int parse_replay(Options *o, int argc, char **argv, const Mode *mode, Error *e) {
+    const char *path = o->replay_file, *checkpoint = o->checkpoint;
+    if (!(o->replay = receipt_read(path, e))) return -1;
+    int n = o->replay->n_flags;
+    char **all = calloc((size_t)(n + argc) + 1, sizeof *all);
+    free(o->given);
+    o->given = calloc((size_t)(n + argc) + 1, sizeof *o->given);
+    o->n_given = 0;
+    int status = all && o->given ? 0 : fail(e, "%s: memory: expected some, found none", path);
+    if (!status) {
+        memcpy(all, argv, sizeof *all);
+        memcpy(all + 1, o->replay->flags, (size_t)n * sizeof *all);
+        memcpy(all + 1 + n, argv + 1, (size_t)(argc - 1) * sizeof *all);
+        o->checkpoint = NULL;
+        status = parse(o, n + argc, all, mode, e);
+        if (!status && !checkpoint) o->checkpoint = o->replay->model;
+    }
+    free(all);
+    /* The text is that of a level: the same one is used where the CPU has it. */
+    if (!status && kernels_named(o->replay->cpu) && setenv("RUN_CPU", o->replay->cpu, 0))
+        return fail(e, "%s: memory: expected some, found none", path);
+    return status;
 }
 
 static int check(Options *o, const Mode *mode, Error *e) {
@@ -332,13 +362,19 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", m == modes ? "" : ", ", m->name);
         return fail(e, "--mode: expected %.200s, found '%.60s'", list, o->mode);
     }
-    if (parse(o, argc, argv, mode, e)) return -1;
+    o->given = calloc((size_t)argc + 1, sizeof *o->given);
+    if (!o->given) return fail(e, "arguments: memory: expected some, found none");
+    if (parse(o, argc, argv, mode, e) || (o->replay_file && parse_replay(o, argc, argv, mode, e))) return -1;
     return o->help || o->version ? 0 : check(o, mode, e);
 }
 
 void options_close(Options *o) {
     free(o->tokens);
+    free(o->given);
+    receipt_free(o->replay);
     o->tokens = NULL;
+    o->given = NULL;
+    o->replay = NULL;
 }
 
 const Mode *mode_find(const char *name) {

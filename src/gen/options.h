@@ -43,6 +43,11 @@ typedef struct {
     int logprobs;        /* 0: none */
     const char *session; /* the file of a conversation's keys and values */
     int keep; /* tokens that stay when the context is full; -1: generate ends there, chat keeps the system prompt */
+    const char *receipt, *replay_file;
+    struct Receipt *replay; /* what replay_file says; owned */
+    const char **given;     /* [n_given] the arguments but checkpoint, receipt and replay; owned */
+    int n_given;
+    const char *program_version;
     Switch precise;
     bool csv, svg, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
     const char *protocol; /* hf, llamacpp */

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "gen/generate.h"
+#include "gen/receipt.h"
 #include "gen/record.h"
 #include "gen/shift.h"
 #include "gen/snapshot.h"
@@ -50,6 +51,26 @@ static int set_keep(Generator *g, Error *e) {
     return 0;
 }
 
+/* --receipt and --replay. What stands in for a prompt of ids is their list. */
+static int keep_receipt(const Options *o, const Generator *g, const Record *r, const char *prompt, size_t n_prompt,
+                        const int *ids, int n, Error *e) {
+    if (!o->receipt && !o->replay) return 0;
+    int *tokens = malloc(((size_t)r->n + 1) * sizeof *tokens);
+    if (!tokens) return fail(e, "receipt: memory: expected some, found none");
+    for (int i = 0; i < r->n; i++) tokens[i] = r->chosen[i].id;
+    fflush(r->text);
+    if (!prompt) {
+        prompt = (const char *)ids;
+        n_prompt = (size_t)n * sizeof *ids;
+    }
+    int status = 0;
+    if (o->receipt) status = receipt_write(o->receipt, g, prompt, n_prompt, r->bytes, r->n_bytes, tokens, r->n, e);
+    if (!status && o->replay)
+        status = receipt_compare(o->replay, g, prompt, n_prompt, r->bytes, r->n_bytes, tokens, r->n, e);
+    free(tokens);
+    return status;
+}
+
 int mode_generate(const Options *o, FILE *out, Error *e) {
     Session s;
     Generator g = {0};
@@ -62,7 +83,8 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) ||
         generator_init(&g, o, &s, e) || set_keep(&g, e) || (o->session && snapshot_open(o->session, &g, NULL, e)))
         goto done;
-    if (o->json &&
+    bool recorded = o->json || o->receipt || o->replay;
+    if (recorded &&
         (record_open(&record, o, out, e) || generator_tell(&g, record_token, &record, o->json_lines || o->logprobs, e)))
         goto done;
     if (generator_prompt(&g, ids, n, e)) goto done;
@@ -74,11 +96,13 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     }
     stream_init(&stream, o->json ? record.text : out, o->stop, o->n_stop);
     stream.raw = o->raw;
+    if (recorded && !o->json) stream.copy = record.text;
     if (generator_text(&g, &stream, e)) goto done;
     if (o->json ? record_print(&record, &g, text, size, ids, n, e) : fputc('\n', out) == EOF || fflush(out)) {
         fail(e, "standard output: expected to write the text, found an error");
         goto done;
     }
+    if (keep_receipt(o, &g, &record, text, size, ids, n, e)) goto done;
     generator_report(&g);
     if (o->session && snapshot_write(o->session, &g, NULL, e)) goto done;
     if (!o->quiet) fprintf(o->log, "stop: %s\n", g.reason);

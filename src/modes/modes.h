@@ -5,6 +5,7 @@
 
 /* version_print - version and commit, kernels, libraries. */
 void version_print(FILE *out);
+extern const char program_version[];
 
 int mode_generate(const Options *o, FILE *out, Error *e);
 int mode_chat(const Options *o, FILE *out, Error *e);

@@ -7,6 +7,8 @@
 #include "kernels/kernels.h"
 #include "modes/modes.h"
 
+const char program_version[] = PROGRAM_VERSION;
+
 void version_print(FILE *out) {
     fprintf(out, "run %s\nkernels: %s of", PROGRAM_VERSION, kernels_best()->name);
     for (const KernelLevel *l = kernel_levels; l->kernels; l++) fprintf(out, " %s", l->kernels->name);

@@ -1,0 +1,20 @@
+/* Receipts are JSON. */
+#include "gen/receipt.h"
+
+Receipt *receipt_read(const char *path, Error *e) {
+    fail(e, "%s: expected no receipt (run-lite reads none, see make), found one", path);
+    return NULL;
+}
+
+void receipt_free(Receipt *r) { (void)r; }
+
+int receipt_write(const char *path, const Generator *g, const char *prompt, size_t n_prompt, const char *text,
+                  size_t n_text, const int *tokens, int n_tokens, Error *e) {
+    (void)g, (void)prompt, (void)n_prompt, (void)text, (void)n_text, (void)tokens, (void)n_tokens;
+    return fail(e, "%s: expected no --receipt (run-lite writes none, see make), found it", path);
+}
+
+int receipt_compare(const Receipt *r, const Generator *g, const char *prompt, size_t n_prompt, const char *text,
+                    size_t n_text, const int *tokens, int n_tokens, Error *e) {
+    return receipt_write(r->path, g, prompt, n_prompt, text, n_text, tokens, n_tokens, e);
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# test_receipt.sh - a receipt makes its text again, on any number of threads; what differs is said.
+cd "$(dirname "$0")/.." || exit 1
+. tests/lib.sh
+M=weights/shakespeare.gguf
+"$RUN" $M -n 40 -i ROMEO: --deterministic --top-k 20 -t 0.8 --stop ZZZ --receipt "$tmp/r.json" >"$tmp/text" 2>"$tmp/err"
+check "it holds what the text came of" python3 - "$tmp/r.json" "$tmp/text" $M <<'P'
+import hashlib, json, sys
+r = json.load(open(sys.argv[1]))
+text = open(sys.argv[2]).read()[len("ROMEO:"):-1]
+assert r["text_sha256"] == hashlib.sha256(text.encode()).hexdigest(), text
+assert r["prompt_sha256"] == hashlib.sha256(b"ROMEO:").hexdigest()
+assert r["model_sha256"] == hashlib.sha256(open(sys.argv[3], "rb").read()).hexdigest()
+assert r["model"] == sys.argv[3] and len(r["tokens"]) == 40 and r["cpu"] and r["version"]
+assert r["flags"][-2:] == ["--seed", str(r["seed"])] and "--top-k" in r["flags"] and "--receipt" not in r["flags"], r["flags"]
+P
+for j in 1 2 3; do
+    check "replay with $j threads" diff "$tmp/text" <("$RUN" --replay "$tmp/r.json" -j $j 2>/dev/null)
+done
+"$RUN" --replay "$tmp/r.json" >/dev/null 2>"$tmp/err"
+check "replay succeeds" grep -q '^stop: ' <(tail -n 1 "$tmp/err")
+cp $M "$tmp/copy.gguf"
+check "a model elsewhere" diff "$tmp/text" <("$RUN" "$tmp/copy.gguf" --replay "$tmp/r.json" 2>/dev/null)
+
+differs() { # NAME WORDS ARGS... - exit 1, and the last line says it
+    local name=$1 words=$2
+    shift 2
+    "$RUN" "$@" >"$tmp/out" 2>"$tmp/err"
+    if [ $? -ne 1 ]; then not_ok "$name" "exit code"
+    elif ! tail -n 1 "$tmp/err" | grep -q "^run: .*$words"; then not_ok "$name" "$(tail -n 1 "$tmp/err")"
+    else ok "$name"; fi
+}
+differs "another temperature" "text: expected the receipt's, found another from token [0-9]* on (model: the same" --replay "$tmp/r.json" -t 2.5
+differs "another model" "(model: another" weights/rung4 --replay "$tmp/r.json"
+differs "another prompt" "prompt: expected that of sha256" --replay "$tmp/r.json" -i JULIET:
+refused "no receipt" 2 "none.json" --replay "$tmp/none.json"
+echo '{"a": 1}' >"$tmp/bad.json"
+refused "another kind of file" 2 "bad.json" --replay "$tmp/bad.json"
+differs "a receipt that cannot be written" "nowhere.*No such file" $M -n 2 -i A --no-echo --quiet --receipt "$tmp/nowhere/r.json" 
+empty "nothing is left aside" "$(ls "$tmp" | grep part)"
