@@ -36,7 +36,8 @@ static void compress(uint32_t h[8], const unsigned char *p) {
 }
 
 void sha256_begin(Sha256 *s) {
-    *s = (Sha256){.h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+    *s =
+        (Sha256){.h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
 void sha256_add(Sha256 *s, const void *data, size_t n) {

@@ -231,6 +231,9 @@ void options_help(FILE *out, const Mode *only) {
     }
     fputs("\nenvironment:\n"
           "  RUN_CPU           kernels to use: ref, avx2, avxvnni or avx512; default: the best that the CPU has\n"
+          "  RUN_MODELS        directories, with colons between, whose models can be given by name (-m models lists "
+          "them)\n"
+          "  HF_HOME, HF_HUB_CACHE  where the cache of Hugging Face's hub is; its models have names too\n"
           "  NO_COLOR          when set and not empty, --color is off\n"
           "OMP_NUM_THREADS is not used, -j is.\n"
           "\nExit: 0 done, 1 failed, 2 usage, 130 interrupted.\n",

@@ -1,5 +1,6 @@
 #include "gen/chain.h"
 #include "gen/flags.h"
+#include "gen/models.h"
 #include "gen/receipt.h"
 
 #include <ctype.h>
@@ -9,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint/mistake.h"
 #include "kernels/kernels.h"
@@ -300,6 +302,15 @@ static int parse_replay(Options *o, int argc, char **argv, const Mode *mode, Err
     return status;
 }
 
+/* A checkpoint that is no file may be a name; models--org--name is a folder of the hub's cache. */
+static int find_model(Options *o, Error *e) {
+    const char *slash = strrchr(o->checkpoint, '/'), *name = slash ? slash + 1 : o->checkpoint;
+    if (strncmp(name, "models--", 8) == 0) o->found = models_snapshot(o->checkpoint);
+    else if (access(o->checkpoint, F_OK) != 0 && models_find(&o->found, o->checkpoint, e)) return -1;
+    if (o->found) o->checkpoint = o->found;
+    return 0;
+}
+
 static int check(Options *o, const Mode *mode, Error *e) {
     if ((o->decode || o->score_from) && strcmp(o->protocol, "hf") != 0)
         return fail(e, "--%s: expected --protocol hf, found %.40s", o->decode ? "decode" : "score-from", o->protocol);
@@ -323,7 +334,10 @@ static int check(Options *o, const Mode *mode, Error *e) {
     if ((exact || (cpu && strcmp(cpu, "ref") == 0)) && !o->kv_type_given) o->kv_type = KV_F32;
     const char *no_color = getenv("NO_COLOR");
     if (no_color && *no_color) o->color = false;
-    if (!o->checkpoint && mode->letter != 'r')
+    if (o->checkpoint && mode->letter == 'm')
+        return fail(e, "-m models: expected no CHECKPOINT, found '%.60s'", o->checkpoint);
+    if (o->checkpoint && find_model(o, e)) return -1;
+    if (!o->checkpoint && !strchr("rm", mode->letter))
         return fail(e, "arguments: expected a CHECKPOINT, found none (see --help)");
     return 0;
 }
@@ -370,10 +384,12 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
 
 void options_close(Options *o) {
     free(o->tokens);
+    free(o->found);
     free(o->given);
     receipt_free(o->replay);
     o->tokens = NULL;
     o->given = NULL;
+    o->found = NULL;
     o->replay = NULL;
 }
 

@@ -17,6 +17,7 @@ typedef enum { SWITCH_DEFAULT, SWITCH_OFF, SWITCH_ON } Switch;
 
 typedef struct {
     const char *checkpoint; /* NULL: left out */
+    char *found;            /* the path behind a name of -m models; owned */
     const char *mode;
     const char *prompt, *prompt_file, *system, *chat_template, *tokenizer, *output, *reference, *type;
     const char *tokens_text;

@@ -92,8 +92,8 @@ static void print_receipt(FILE *out, const Generator *g, const char *prompt, siz
     text_print_json(out, g->o->checkpoint, strlen(g->o->checkpoint));
     fprintf(out, ",\n \"model_sha256\": \"%s\",\n \"prompt_sha256\": \"%s\",\n \"text_sha256\": \"%s\",\n", model,
             of_prompt, of_text);
-    fprintf(out, " \"seed\": %llu,\n \"stop\": \"%s\",\n \"flags\": [",
-            (unsigned long long)g->sampler.params.seed, g->reason);
+    fprintf(out, " \"seed\": %llu,\n \"stop\": \"%s\",\n \"flags\": [", (unsigned long long)g->sampler.params.seed,
+            g->reason);
     for (int i = 0; i < g->o->n_given; i++) {
         text_print_json(out, g->o->given[i], strlen(g->o->given[i]));
         fputs(", ", out);
@@ -130,7 +130,9 @@ int receipt_compare(const Receipt *r, const Generator *g, const char *prompt, si
     hash_model(&g->session->checkpoint, model);
     int same = 0;
     while (same < n_tokens && same < r->n_tokens && tokens[same] == r->tokens[same]) same++;
-    return fail(e, "%s: text: expected the receipt's, found another from token %d on (model: %s; version: %s, here %s; CPU level: %s, here %s)",
+    return fail(e,
+                "%s: text: expected the receipt's, found another from token %d on (model: %s; version: %s, here %s; "
+                "CPU level: %s, here %s)",
                 r->path, same, strcmp(model, r->model_hash) == 0 ? "the same" : "another", r->version,
                 g->o->program_version, r->cpu, kernels_best()->name);
 }

@@ -22,6 +22,7 @@ void receipt_free(Receipt *r);
 int receipt_write(const char *path, const Generator *g, const char *prompt, size_t n_prompt, const char *text,
                   size_t n_text, const int *tokens, int n_tokens, Error *e);
 
-/* receipt_compare - 0 when the text is the receipt's; else -1 with what is another: model, prompt, from which token on. */
+/* receipt_compare - 0 when the text is the receipt's; else -1 with what is another: model, prompt, from which token on.
+ */
 int receipt_compare(const Receipt *r, const Generator *g, const char *prompt, size_t n_prompt, const char *text,
                     size_t n_text, const int *tokens, int n_tokens, Error *e);

@@ -13,5 +13,6 @@ const Mode modes[] = {
     {'x', "perplexity", "how well the model predicts the text of -f", mode_perplexity},
     {'o', "convert", "write the checkpoint as .gguf, llama2.c .bin or a Hugging Face directory", mode_convert},
     {'b', "bench", "tokens a second in prefill and decode, and what the machine allows", mode_bench},
+    {'m', "models", "what there is by name, in RUN_MODELS and in Hugging Face's cache", mode_models},
     {0, NULL, NULL, NULL},
 };

@@ -7,6 +7,7 @@
 void version_print(FILE *out);
 extern const char program_version[];
 
+int mode_models(const Options *o, FILE *out, Error *e);
 int mode_generate(const Options *o, FILE *out, Error *e);
 int mode_chat(const Options *o, FILE *out, Error *e);
 int mode_tokenize(const Options *o, FILE *out, Error *e);
