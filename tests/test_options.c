@@ -206,7 +206,7 @@ static void test_help(void **state) {
         char *text = NULL;
         size_t size = 0;
         FILE *out = open_memstream(&text, &size);
-        options_help(out, m);
+        options_help(out, "run", m);
         fclose(out);
         int n_flags = 0;
         char *at = text;

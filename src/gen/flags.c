@@ -198,18 +198,21 @@ static bool any_flag(Group g, const Mode *only) {
     return false;
 }
 
-void options_help(FILE *out, const Mode *only) {
+void options_help(FILE *out, const char *program, const Mode *only) {
     static const char *const title[GROUPS] = {"general",         "prompt", "sampling",       "output",
                                               "running a model", "RoPE",   "of single modes"};
-    if (only) fprintf(out, "usage: run CHECKPOINT -m %s [options]\n\n%s: %s\n", only->name, only->name, only->help);
+    if (only)
+        fprintf(out, "usage: %s CHECKPOINT -m %s [options]\n\n%s: %s\n", program, only->name, only->name, only->help);
     else
-        fputs("usage: run CHECKPOINT [options]\n\n"
-              "  run MODEL -i \"Once upon a time\" -n 100      text\n"
-              "  run MODEL -m chat -y \"Be brief.\"            talk\n"
-              "  run MODEL -m convert -o OUT.gguf --type q8_0\n\n"
-              "CHECKPOINT: a llama2.c .bin (v0, v1, v2), a .gguf, a .safetensors file with config.json beside it,\n"
-              "or a Hugging Face directory.\n\nmodes (-m; --help MODE lists the flags of one):\n",
-              out);
+        fprintf(out,
+                "usage: %s CHECKPOINT [options]\n\n"
+                "  %s MODEL -i \"Once upon a time\" -n 100      text\n"
+                "  %s MODEL -m chat -y \"Be brief.\"            talk\n"
+                "  %s MODEL -m convert -o OUT.gguf --type q8_0\n\n"
+                "CHECKPOINT: a llama2.c .bin (v0, v1, v2), a .gguf, a .safetensors file with config.json beside it,\n"
+                "a Hugging Face directory, or a name that -m models lists.\n\n"
+                "modes (-m; --help MODE lists the flags of one):\n",
+                program, program, program, program);
     for (const Mode *m = modes; m->name && !only; m++) fprintf(out, "  %-11s %s\n", m->name, m->help);
     for (Group g = 0; g < GROUPS; g++) {
         if (!any_flag(g, only)) continue;
@@ -229,13 +232,14 @@ void options_help(FILE *out, const Mode *only) {
         fputs("\nmistakes (--break), the exercises of docs/ladder.md:\n", out);
         for (int i = 1; i < MISTAKE_COUNT; i++) fprintf(out, "  %-19s %s\n", mistakes[i].name, mistakes[i].help);
     }
-    fputs("\nenvironment:\n"
-          "  RUN_CPU           kernels to use: ref, avx2, avxvnni or avx512; default: the best that the CPU has\n"
-          "  RUN_MODELS        directories, with colons between, whose models can be given by name (-m models lists "
-          "them)\n"
-          "  HF_HOME, HF_HUB_CACHE  where the cache of Hugging Face's hub is; its models have names too\n"
-          "  NO_COLOR          when set and not empty, --color is off\n"
-          "OMP_NUM_THREADS is not used, -j is.\n"
-          "\nExit: 0 done, 1 failed, 2 usage, 130 interrupted.\n",
-          out);
+    fputs(
+        "\nenvironment:\n"
+        "  RUN_CPU           kernels to use: ref, avx2, avxvnni or avx512; default: the best that the CPU has\n"
+        "  RUN_MODELS        directories, with colons between, whose models can be given by name (-m models lists "
+        "them)\n"
+        "  HF_HOME           holds the cache of Hugging Face's hub (or HF_HUB_CACHE is it); its models have names too\n"
+        "  NO_COLOR          when set and not empty, --color is off\n"
+        "OMP_NUM_THREADS is not used, -j is.\n"
+        "\nExit: 0 done, 1 failed, 2 usage, 130 interrupted.\n",
+        out);
 }

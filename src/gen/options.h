@@ -82,5 +82,6 @@ typedef struct {
 extern const Mode modes[]; /* ends with a NULL name; src/modes/modes.c */
 const Mode *mode_find(const char *name);
 
-/* options_help - every flag, its meaning and its default; only: those of one mode, NULL: all. */
-void options_help(FILE *out, const Mode *only);
+/* options_help - every flag, its meaning and its default; program: what it is called by; only: those of one mode, NULL:
+ * all. */
+void options_help(FILE *out, const char *program, const Mode *only);

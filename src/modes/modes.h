@@ -4,7 +4,7 @@
 #include "gen/signals.h"
 
 /* version_print - version and commit, kernels, libraries. */
-void version_print(FILE *out);
+void version_print(FILE *out, const char *program);
 extern const char program_version[];
 
 int mode_models(const Options *o, FILE *out, Error *e);

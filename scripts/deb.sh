@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# deb.sh PROGRAM NAME OUT.deb - a Debian package of what `make install` installs, with the dependencies of PROGRAM.
+set -euo pipefail
+program=$1 name=$2 out=$3
+version=$("$program" --version | head -n 1 | cut -d' ' -f2)
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+make --no-print-directory -s install DESTDIR="$root" PREFIX=/usr
+mkdir -p "$root/DEBIAN" "$root/usr/share/doc/$name"
+strip --strip-unneeded "$root/usr/bin/$name"
+gzip -9nf "$root/usr/share/man/man1/$name.1"
+{
+    echo "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/"
+    echo "Upstream-Name: $name"
+    echo
+    echo "Files: *"
+    echo "Copyright: $(grep -m 1 -i copyright LICENSE | sed 's/^[Cc]opyright *//')"
+    echo "License: Expat"
+    sed -n '/^Permission/,$s/^/ /p' LICENSE | sed 's/^ $/ ./'
+} >"$root/usr/share/doc/$name/copyright"
+{
+    echo "$name ($version) unstable; urgency=low"
+    echo
+    sed -n "/^## $version/,/^## /s/^- /  * /p" CHANGELOG.md
+    echo
+    echo " -- The authors of $name <$name@localhost>  $(date -R -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}")"
+} | gzip -9n >"$root/usr/share/doc/$name/changelog.gz"
+# The package of each library that the program is linked with.
+depends=$(ldd "$program" | awk '$3 ~ /^\// { print $3 }' | while read -r file; do
+    for path in "$file" "/usr$file" "$(realpath "$file")"; do dpkg-query -S "$path" 2>/dev/null && break; done | head -n 1 | cut -d: -f1
+done | sort -u | paste -sd, | sed 's/,/, /g')
+cat >"$root/DEBIAN/control" <<CONTROL
+Package: $name
+Version: $version
+Section: science
+Priority: optional
+Architecture: $(dpkg --print-architecture)
+Maintainer: The authors of $name <$name@localhost>
+Installed-Size: $(du -ks "$root/usr" | cut -f1)
+Depends: $depends
+Description: run LLaMA and GPT-2 checkpoints, and see how they compute
+ A small C program that reads llama2.c, GGUF and Hugging Face checkpoints as
+ they are, generates text, talks, measures, converts, and checks every
+ intermediate of the forward pass against a reference.
+CONTROL
+(cd "$root" && find usr -type f -exec md5sum {} +) >"$root/DEBIAN/md5sums"
+chmod -R u+rwX,go+rX,go-w "$root"
+mkdir -p "$(dirname "$out")"
+dpkg-deb --root-owner-group --build "$root" "$out" >/dev/null
+echo "$out"
