@@ -52,7 +52,7 @@ flags_avx512  := $(flags_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx5
 LIB_C   := $(filter-out run.c $(ISA_ALL) $(LEFT_OUT),$(wildcard *.c src/*.c src/*/*.c)) $(filter-out $(LEFT_OUT),$(ISA))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)
 
-.PHONY: all run lite test fuzz coverage clean help install uninstall deb demo smollm2 ladder breaks plots ladder-plots
+.PHONY: all run lite test fuzz coverage clean help install uninstall deb shared demo smollm2 ladder breaks plots ladder-plots
 all: run
 
 # The release program is ./run; the other configurations stay below build/.
@@ -153,10 +153,17 @@ fuzz:
 	@$(MAKE) --no-print-directory CONFIG=fuzz $(FUZZ:%=build/fuzz/tests/libfuzzer_%)
 	@sh scripts/fuzz.sh $(TIME) $(FUZZ)
 
+# The library: every object but run.o, and one header. SONAME: its first number is G2L_VERSION's.
+$(B)/libgpt2llama.so: $(LIB_O)
+	$(CC) $(filter-out -pie,$(LDFLAGS)) $(OPT) -shared -Wl,-soname,libgpt2llama.so.1 -o $@ $^ $(LDLIBS)
+shared:
+	@$(MAKE) --no-print-directory CONFIG=shared build/shared/libgpt2llama.so
+
 # Installed it has a name of its own, by which it then calls itself.
 NAME := gpt2llama
 INSTALLED := bin/$(NAME) share/man/man1/$(NAME).1 share/bash-completion/completions/$(NAME) \
-    share/zsh/vendor-completions/_$(NAME) share/doc/$(NAME)/LICENSE
+    share/zsh/vendor-completions/_$(NAME) share/doc/$(NAME)/LICENSE include/$(NAME).h lib/lib$(NAME).a \
+    lib/pkgconfig/$(NAME).pc lib/lib$(NAME).so.1 lib/lib$(NAME).so
 install: run
 	install -D -m 755 $(B)/run $(DESTDIR)$(PREFIX)/bin/$(NAME)
 	@mkdir -p $(B)/share $(addprefix $(DESTDIR)$(PREFIX)/,$(dir $(INSTALLED)))
@@ -165,6 +172,13 @@ install: run
 	bash scripts/completions.sh bash $(B)/run $(NAME) >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(NAME)
 	bash scripts/completions.sh zsh $(B)/run $(NAME) >$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_$(NAME)
 	install -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/$(NAME)/
+	install -m 644 src/library/$(NAME).h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 $(B)/libmodel.a $(DESTDIR)$(PREFIX)/lib/lib$(NAME).a
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: $(NAME)' 'Description: LLaMA and GPT-2 checkpoints' 'Version: $(VERSION)' \
+	    'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -l$(NAME)' 'Libs.private: -fopenmp $(LDLIBS)' \
+	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/$(NAME).pc
+	[ ! -e build/shared/lib$(NAME).so ] || { install -m 755 build/shared/lib$(NAME).so $(DESTDIR)$(PREFIX)/lib/lib$(NAME).so.1 && \
+	    ln -sf lib$(NAME).so.1 $(DESTDIR)$(PREFIX)/lib/lib$(NAME).so; }
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
 	-rmdir $(DESTDIR)$(PREFIX)/share/doc/$(NAME)
@@ -217,6 +231,7 @@ help:
 	@echo 'make plots        draw docs/img (PYTHON=.venv/bin/python with scripts/requirements.txt; ladder-plots: its part)'
 	@echo 'make smollm2      get SmolLM2-135M-Instruct into weights/'
 	@echo 'make install      program (as gpt2llama), manual page and completions to DESTDIR/PREFIX; make uninstall'
+	@echo 'make shared       the library as a shared object, which make install takes along when it is there'
 	@echo 'make deb          a Debian package of them, below build/'
 	@echo 'make clean        remove what was built'
 	@echo 'CONFIG=release|debug|clang|asan|tsan|fuzz|coverage|aarch64, WERROR=1, PREFIX=/usr/local, DESTDIR='
