@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_hf_tokenizer_fixtures.py - writes tests/fixtures/tokenizers/hf_cases.json.
+"""make_hf_tokenizer_fixtures.py - writes tests/fixtures/tokenizers/{hf_cases.json,spm_llama,spm_fast}.
 
 Directories put together from the vocabularies of tests/fixtures/tokenizers and from files beside them (tokenizer_config.json,
 special_tokens_map.json, added_tokens.json, config.json): for each, the ids that transformers' AutoTokenizer gives for some
@@ -107,6 +107,12 @@ case({**GPT2, "special_tokens_map.json": {"eos_token": "<|im_end|>"}}, {}, "gpt2
 case({**GPT2, "added_tokens.json": {"<n>": 420}}, {}, "gpt2", "a<n>b<|im_start|>")
 case(GPT2, {"tokenizer_class": "Qwen2Tokenizer"}, "qwen2")
 case(GPT2, None, "qwen3", "e\u0301 it's\n\n 123 <|im_start|>x")
+
+# two of them as directories, for the tests that run the program
+for name, config in {"spm_llama": llama(added_tokens_decoder={"420": {"content": "<z>", **AT}}), "spm_fast": fast()}.items():
+    (OUT / name).mkdir(exist_ok=True)
+    shutil.copy(OUT / "spm.model", OUT / name / "tokenizer.model")
+    (OUT / name / "tokenizer_config.json").write_text(json.dumps({**config, "add_bos_token": True, "chat_template": "{{ 1 }}"}) + "\n")
 
 (OUT / "hf_cases.json").write_text("[" + ",\n".join(json.dumps(c) for c in cases) + "]\n")
 print(len(cases), "directories,", sum(len(c["tests"]) for c in cases), "texts")

@@ -310,6 +310,10 @@ static Case cases[] = {
     {.line = F "tokenizers/bpe_smollm -m tokenize -i Hello"},
     {.line = F "tokenizers/gpt2_files -m tokenize -i Hello"},
     {.line = F "tokenizers/metaspace -m tokenize -i Hello"},
+    {.line = F "tokenizers/spm_llama -m tokenize -i Hello<z>"},
+    {.line = F "tokenizers/spm_fast -m tokenize -i Hello"},
+    {.line = F "tokenizers/ranks.tiktoken -m tokenize -i Hello"},
+    {.line = F "tokenizers/tekken.json -m tokenize -i Hello"},
     /* What is kept back for the library (see sentencepiece.cc) has to be there when it asks again. */
     {.line = F "tokenizers/spm.model -m tokenize -i Hello", .alone = true},
 };

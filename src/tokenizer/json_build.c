@@ -25,10 +25,13 @@ bool build_llama_steps(cJSON *root, LlamaSteps steps) {
     const char *scheme = !steps.add_prefix_space ? "never" : steps.legacy ? "always" : "first";
     cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
     cJSON *words = cJSON_Parse(METASPACE), *decoder = cJSON_Parse(DECODER);
-    cJSON *strip = steps.add_prefix_space ? cJSON_Parse(STRIP) : NULL;
-    bool ok = words && decoder && put(words, "prepend_scheme", cJSON_CreateString(scheme));
-    if (ok && steps.add_prefix_space)
-        ok = strip && cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(decoder, "decoders"), strip);
+    cJSON *list = cJSON_GetObjectItemCaseSensitive(decoder, "decoders");
+    bool ok = put(words, "prepend_scheme", cJSON_CreateString(scheme));
+    if (ok && steps.add_prefix_space) {
+        cJSON *strip = cJSON_Parse(STRIP);
+        ok = strip && cJSON_AddItemToArray(list, strip);
+        if (!ok) cJSON_Delete(strip);
+    }
     cJSON_DeleteItemFromObjectCaseSensitive(root, "normalizer");
     cJSON_DeleteItemFromObjectCaseSensitive(model, "unk_token");
     ok = ok && put(model, "fuse_unk", cJSON_CreateTrue()) && put(model, "byte_fallback", cJSON_CreateTrue()) &&
@@ -38,7 +41,8 @@ bool build_llama_steps(cJSON *root, LlamaSteps steps) {
         cJSON_Delete(decoder);
         return false;
     }
-    return put(root, "pre_tokenizer", words) && put(root, "decoder", decoder);
+    ok = put(root, "pre_tokenizer", words); /* both are gone when they could not be added */
+    return put(root, "decoder", decoder) && ok;
 }
 
 bool build_add_token(cJSON *root, int id, const char *content, const cJSON *flags, int special) {
