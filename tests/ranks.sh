@@ -76,6 +76,7 @@ cp tests/fixtures/base.gguf "$tmp/a/m.gguf"
 line "more ranks than heads" "found 9 ranks for 4 heads" -n 9 "$mpi" "$tmp/a/m.gguf" -m logits --tokens 1
 line "a missing file" "nosuch.gguf" -n 2 "$mpi" "$tmp/nosuch.gguf" -m logits --tokens 1
 line "a mode that sees the whole model" "expected one process" -n 2 "$mpi" "$tmp/a/m.gguf" -m probe
+line "a session file" "expected one process" -n 2 "$mpi" weights/shakespeare.gguf -i a -n 2 -j 1 --session "$tmp/s"
 line "an unknown mode" "sing" -n 2 "$mpi" "$tmp/a/m.gguf" -m sing
 two() { line "$1" "$2" -n 1 -wdir "$tmp/a" "$mpi" m.gguf -m logits --tokens 1 : -n 1 -wdir "$tmp/b" "$mpi" m.gguf -m logits --tokens 1 $3; }
 head -c 50000 "$tmp/a/m.gguf" >"$tmp/b/m.gguf"

@@ -4,6 +4,7 @@
 
 const char *cache_shift_refused(const Model *m) {
     const Config *c = &m->config;
+    if (m->comm) return "each rank caches its heads alone";
     if (c->pos != POS_ROPE) return "its positions are learned, and added before the first layer";
     const RopeConfig *rules[] = {&c->rope, &c->rope_local};
     for (int i = 0; i < 2; i++) {

@@ -139,8 +139,16 @@ static int write_all(Io *io, const Generator *g, const Turns *turns) {
     return put(io, &sum, sizeof sum);
 }
 
+/* Each rank caches its heads alone, and a file has all of them. */
+static int one_cache(const char *path, const Generator *g, Error *e) {
+    const Comm *comm = g->session->model.comm;
+    if (!comm) return 0;
+    return fail(e, "%s: session: expected one process, which has the whole cache, found %d ranks", path, comm->size);
+}
+
 int snapshot_write(const char *path, const Generator *g, const Turns *turns, Error *e) {
     char temporary[CONVERT_NAME];
+    if (one_cache(path, g, e)) return -1;
     if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
         return fail(e, "%s: path: expected a shorter one, found %zu bytes", path, strlen(path));
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -220,6 +228,7 @@ static int read_all(Io *io, Generator *g, int *tokens, Turns *turns, int *n_toke
 
 int snapshot_read(const char *path, Generator *g, Turns *turns, Error *e) {
     Turns messages = {0};
+    if (one_cache(path, g, e)) return -1;
     FILE *file = fopen(path, "rbe");
     if (!file) return fail(e, "%s: expected to open it, found %s", path, strerror(errno));
     Io io = {file, hash_begin, path, e};
@@ -242,5 +251,6 @@ int snapshot_read(const char *path, Generator *g, Turns *turns, Error *e) {
 }
 
 int snapshot_open(const char *path, Generator *g, Turns *turns, Error *e) {
+    if (one_cache(path, g, e)) return -1;
     return access(path, F_OK) == 0 ? snapshot_read(path, g, turns, e) : 0;
 }
