@@ -66,7 +66,7 @@ static void texts_key(Builder *b, const char *name, const char *const *texts, si
 
 /* Tokens are "TYPE text" with the token type as a digit; their scores go down from 0. */
 static void tokens_key(Builder *b, const char *const *tokens, size_t n) {
-    const char *texts[64];
+    const char *texts[64] = {0};
     for (size_t i = 0; i < n; i++) texts[i] = tokens[i] + 2;
     texts_key(b, "tokens", texts, n);
     key(b, "token_type", GGUF_ARRAY);
