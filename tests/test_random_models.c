@@ -344,7 +344,8 @@ static void forward_in_double(double *logits, const Sample *m, const int *tokens
 /* ---- The test ------------------------------------------------------------------------------------ */
 
 /* Largest difference of the logits over their largest value. */
-static double difference(const Sample *m, const double *expected, const int *tokens, int n, const Kernels *kernels) {
+static double difference(const Sample *m, const double *expected, const int *tokens, int n, const Kernels *kernels,
+                         bool precise) {
     const Config *c = &m->c;
     Model model;
     State s;
@@ -352,6 +353,7 @@ static double difference(const Sample *m, const double *expected, const int *tok
     double worst = 0, size = 1;
     int prefill = pick(1, n), vocab = c->vocab_size;
     model_init(&model, c, &m->w);
+    if (precise) model.int8 = false; /* --precise */
     StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = pick(1, 3), .kv_type = KV_F32, .kernels = kernels};
     if (state_init(&s, &model, &options, &e)) fail_msg("%s", e.text);
     for (int i = 0; i < n * vocab; i++) size = fmax(size, fabs(expected[i]));
@@ -378,15 +380,16 @@ static void random_models_agree_with_double(void **state) {
         for (int t = 0; t < n; t++) tokens[t] = pick(0, m.c.vocab_size - 1);
         double *expected = doubles((size_t)(n * m.c.vocab_size));
         forward_in_double(expected, &m, tokens, n);
-        for (size_t l = 0; l < sizeof levels / sizeof *levels; l++) {
-            const Kernels *kernels = kernels_named(levels[l]);
-            if (!kernels) continue;
-            double found = difference(&m, expected, tokens, n, kernels),
-                   tolerance = kernels->int8 && m.quantized ? 0.1 : 1e-4;
+        for (size_t l = 0; l < 2 * sizeof levels / sizeof *levels; l++) {
+            const Kernels *kernels = kernels_named(levels[l / 2]);
+            bool precise = l % 2;
+            if (!kernels || (precise && !m.quantized)) continue;
+            double found = difference(&m, expected, tokens, n, kernels, precise);
+            double tolerance = kernels->int8 && m.quantized && !precise ? 0.1 : 1e-4;
             if (!(found <= tolerance))
                 fail_msg("model %d at %s: off by %g: dim %d, hidden %d, %d layers, %d/%d heads of %d, vocabulary %d, "
                          "norm %d, ffn %d, pos %d, parallel %d, qk_norm %d, no_pre_norm %d, %d tokens",
-                         i, levels[l], found, m.c.dim, m.c.hidden_dim, m.c.n_layers, m.c.n_heads, m.c.n_kv_heads,
+                         i, levels[l / 2], found, m.c.dim, m.c.hidden_dim, m.c.n_layers, m.c.n_heads, m.c.n_kv_heads,
                          m.c.head_dim, m.c.vocab_size, m.c.norm, m.c.ffn, m.c.pos, m.c.parallel, m.c.attn.qk_norm,
                          m.c.no_pre_norm, n);
         }

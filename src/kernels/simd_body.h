@@ -649,11 +649,12 @@ INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Act *a, i
     }
 }
 
-/* Calls f_typed(ARGS, type) with w's type as a constant, or the scalar kernel for groups that no block fits. */
+/* Calls f_typed(ARGS, type) with w's type as a constant; or the scalar kernel for groups that no block fits, and for
+ * quantized weights with f32 activations (--precise). */
 /* clang-format off */
 #define CASE(f, t, ...) case t: f##_typed(__VA_ARGS__, t); return;
 #define BY_TYPE(f, ...) \
-    if (w->dtype == DTYPE_Q8_GROUP && !mat_is_quantized(w)) { \
+    if ((w->dtype == DTYPE_Q8_GROUP && !mat_is_quantized(w)) || (mat_is_quantized(w) && !a->blocks)) { \
         kernels_ref.f(__VA_ARGS__); \
         return; \
     } \
