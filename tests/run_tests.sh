@@ -4,6 +4,7 @@
 # "skip NAME: why". A program that dies or times out counts as one failure. Exit 1 if anything failed.
 # Tests that are skipped for the same reason count as one (cmocka's give it by tests/skip.h).
 # EMULATOR: what runs the programs, and RUN for the scripts, when they are of another machine.
+unset MAKEFLAGS MFLAGS # tests that call make have no part in the jobs of the make that calls them
 passed=0 failed=0
 out=$(mktemp) && reasons=$(mktemp) || exit 1
 trap 'rm -f "$out" "$reasons"' EXIT
