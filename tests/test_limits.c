@@ -140,7 +140,8 @@ static void test_state_too_large(void **state) {
                           .head_dim = 8,
                           .vocab_size = 8,
                           .n_ctx = 1 << 26,
-                          .pos = POS_LEARNED}};
+                          .pos = POS_LEARNED},
+               .slice = {.n_heads = 1, .n_kv_heads = 1, .n_hidden = 8}};
     StateOptions o = {.n_ctx = 1 << 26, .n_batch = 1, .n_threads = 1, .kv_type = KV_F32};
     Error e = {""};
     assert_int_equal(state_fits(&m, &o, "x.gguf", &e), -1);
@@ -148,7 +149,7 @@ static void test_state_too_large(void **state) {
     assert_non_null(strstr(e.text, "MiB for a context of 67108864, found "));
     assert_non_null(strstr(e.text, "-c, --batch or --kv-type"));
     m.config.head_dim = 1 << 14; /* no size_t holds it */
-    m.config.n_kv_heads = 1 << 16;
+    m.config.n_kv_heads = m.slice.n_kv_heads = 1 << 16;
     e.text[0] = 0;
     assert_int_equal(state_fits(&m, &o, "x.gguf", &e), -1);
     o.n_ctx = 16;
