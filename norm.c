@@ -55,10 +55,10 @@ void norm_over_ranks(const Pass *p, float *x, const Norm *w, int dim, int whole,
 }
 
 Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w) {
-    bool few = p->n <= ACT_FEW;
+    bool few = p->n <= GEMV_MAX_ROWS;
     Rows y = few ? rows_open_own(out, p) : rows_open(out, p);
     size_t from = 0, to = (size_t)p->n;
-    if (!few) team_share(p->t, to, ACT_TILE, &from, &to);
+    if (!few) team_share(p->t, to, ROWS_TILE, &from, &to);
     for (int r = (int)from; r < (int)to; r++) {
         norm_row(p->kernels, rows_at(&y, r), x + (size_t)r * (size_t)y.dim, &w, y.dim);
         rows_quantize(&y, r, 0, y.dim);

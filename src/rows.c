@@ -4,15 +4,15 @@
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* Bytes of d, of sum and of weight_of_min, each. */
+/* Bytes of d, of sum and of d_sum, each. */
 static size_t each_bytes(size_t blocks) { return round_up(blocks * sizeof(float) + 64, 64); }
 
 static size_t int8_bytes(size_t n, size_t dim) {
-    size_t blocks = round_up(n, ACT_TILE) * (dim / QK);
+    size_t blocks = round_up(n, ROWS_TILE) * (dim / QK);
     return blocks * QK + 3 * each_bytes(blocks);
 }
 
-static size_t own_floats(size_t dim) { return round_up(ACT_FEW * dim, 16); }
+static size_t own_floats(size_t dim) { return round_up(GEMV_MAX_ROWS * dim, 16); }
 
 void row_buffer_take(RowBuffer *b, Arena *a, int n_batch, int dim) {
     b->dim = dim;
@@ -22,13 +22,13 @@ void row_buffer_take(RowBuffer *b, Arena *a, int n_batch, int dim) {
 
 void row_buffer_take_own(RowBuffer *b, Arena *a, int n_threads) {
     size_t dim = (size_t)b->dim;
-    b->own_bytes = round_up(own_floats(dim) * sizeof(float) + int8_bytes(ACT_FEW, dim), 64);
+    b->own_bytes = round_up(own_floats(dim) * sizeof(float) + int8_bytes(GEMV_MAX_ROWS, dim), 64);
     b->own = arena_take(a, (size_t)n_threads, b->own_bytes);
 }
 
 static Rows open_at(float *x, void *int8, int dim, const Pass *p) {
     Rows a = {.kernels = p->kernels, .x = x, .n = p->n, .dim = dim, .exact = p->exact};
-    a.tile = a.n > ACT_FEW ? ACT_TILE : 1;
+    a.tile = a.n > GEMV_MAX_ROWS ? ROWS_TILE : 1;
     a.blocks = p->int8 && p->kernels->int8 && dim % QK == 0 ? dim / QK : 0;
     if (!a.blocks) return a;
     size_t blocks = round_up((size_t)a.n, (size_t)a.tile) * (size_t)a.blocks, each = each_bytes(blocks);
@@ -36,7 +36,7 @@ static Rows open_at(float *x, void *int8, int dim, const Pass *p) {
     a.q = (int8_t *)q;
     a.d = (float *)(void *)d;
     a.sum = (int16_t(*)[2])(void *)(d + each);
-    a.weight_of_min = (float *)(void *)(d + 2 * each);
+    a.d_sum = (float *)(void *)(d + 2 * each);
     return a;
 }
 
@@ -56,7 +56,7 @@ Rows rows_some(const Rows *a, int from, int n) {
     some.q += at * QK;
     some.d += at;
     some.sum += at;
-    some.weight_of_min += at;
+    some.d_sum += at;
     return some;
 }
 
@@ -66,13 +66,12 @@ void rows_quantize(const Rows *a, int r, int from, int to) {
     if (!a->blocks || from % QK || to % QK) return;
     int blocks = (to - from) / QK, tile = a->tile;
     size_t at = ((size_t)(r / tile) * (size_t)a->blocks + (size_t)(from / QK)) * (size_t)tile + (size_t)(r % tile);
-    a->kernels->quantize(a->q + at * QK, a->d + at, a->sum + at, a->weight_of_min + at, tile, rows_at(a, r) + from,
-                         blocks);
+    a->kernels->quantize(a->q + at * QK, a->d + at, a->sum + at, a->d_sum + at, tile, rows_at(a, r) + from, blocks);
     for (int pad = r + 1; r == a->n - 1 && pad % tile; pad++) { /* the last tile is filled up with zeros */
         at++;
         for (size_t i = at, end = at + (size_t)(blocks * tile); i < end; i += (size_t)tile) {
             memset(a->q + i * QK, 0, QK);
-            a->d[i] = a->weight_of_min[i] = 0;
+            a->d[i] = a->d_sum[i] = 0;
             a->sum[i][0] = a->sum[i][1] = 0;
         }
     }
@@ -80,7 +79,7 @@ void rows_quantize(const Rows *a, int r, int from, int to) {
 
 void rows_quantize_all(const Pass *p, const Rows *a) {
     size_t from, to;
-    team_share(p->t, (size_t)a->n, ACT_TILE, &from, &to);
+    team_share(p->t, (size_t)a->n, ROWS_TILE, &from, &to);
     for (int r = (int)from; r < (int)to; r++) rows_quantize(a, r, 0, a->dim);
     team_barrier(p->t);
 }

@@ -4,24 +4,22 @@
 #include "kernels/kernels.h"
 #include "pass.h"
 
-typedef Act Rows;
-
-/* Up to this many rows go through gemv one by one; more go through gemm in tiles of ACT_TILE rows. */
-enum { ACT_FEW = 3 };
+/* Up to this many rows go through gemv one by one; more go through gemm in tiles of ROWS_TILE rows. */
+enum { GEMV_MAX_ROWS = 3 };
 
 /* RowBuffer - memory for the Rows of any pass of at most n_batch rows. */
 typedef struct {
     int dim;
     float *x;   /* [n_batch, dim] */
     void *int8; /* their int8 form */
-    char *own;  /* [n_threads, own_bytes] or NULL: the same for ACT_FEW rows of each thread */
+    char *own;  /* [n_threads, own_bytes] or NULL: the same for GEMV_MAX_ROWS rows of each thread */
     size_t own_bytes;
 } RowBuffer;
 
 void row_buffer_take(RowBuffer *b, Arena *a, int n_batch, int dim);
 void row_buffer_take_own(RowBuffer *b, Arena *a, int n_threads);
 
-/* rows_open - the pass's rows in the buffer; rows_open_own - in this thread's part of it, for p->n <= ACT_FEW. */
+/* rows_open - the pass's rows in the buffer; rows_open_own - in this thread's part of it, for p->n <= GEMV_MAX_ROWS. */
 Rows rows_open(const RowBuffer *b, const Pass *p);
 Rows rows_open_own(const RowBuffer *b, const Pass *p);
 float *rows_at(const Rows *a, int r);

@@ -72,33 +72,32 @@ static void matrix_free(Mat *w) {
     free((void *)(uintptr_t)w->scales);
 }
 
-/* An Act with its 8-bit form made by k, in rows padded to `tile`. */
-static Act act(const Kernels *k, float *x, int n, int dim, int tile) {
-    Act a = {.kernels = k, .x = x, .n = n, .dim = dim, .tile = tile, .blocks = dim % QK ? 0 : dim / QK};
+/* An Rows with its 8-bit form made by k, in rows padded to `tile`. */
+static Rows act(const Kernels *k, float *x, int n, int dim, int tile) {
+    Rows a = {.kernels = k, .x = x, .n = n, .dim = dim, .tile = tile, .blocks = dim % QK ? 0 : dim / QK};
     size_t blocks = (size_t)((n + tile - 1) / tile * tile) * (size_t)a.blocks + 16;
     a.q = calloc(blocks, QK);
     a.d = calloc(blocks, sizeof *a.d);
     a.sum = calloc(blocks, sizeof *a.sum);
-    a.weight_of_min = calloc(blocks, sizeof *a.weight_of_min);
-    for (size_t i = 0; i < 16; i++) a.d[blocks - 1 - i] = a.weight_of_min[blocks - 1 - i] = NAN; /* nobody's */
+    a.d_sum = calloc(blocks, sizeof *a.d_sum);
+    for (size_t i = 0; i < 16; i++) a.d[blocks - 1 - i] = a.d_sum[blocks - 1 - i] = NAN; /* nobody's */
     for (int r = 0; r < n && a.blocks; r++) {
         size_t at = (size_t)(r / tile * tile) * (size_t)a.blocks + (size_t)(r % tile);
-        k->quantize(a.q + at * QK, a.d + at, a.sum + at, a.weight_of_min + at, tile, x + (size_t)r * (size_t)dim,
-                    a.blocks);
+        k->quantize(a.q + at * QK, a.d + at, a.sum + at, a.d_sum + at, tile, x + (size_t)r * (size_t)dim, a.blocks);
     }
     return a;
 }
 
-static void act_free(Act *a) {
+static void act_free(Rows *a) {
     free(a->q);
     free(a->d);
     free(a->sum);
-    free(a->weight_of_min);
+    free(a->d_sum);
 }
 
 /* What the product must be, in double: with the 8-bit activations for quantized weights, with f32 otherwise. The
  * second value is the sum of magnitudes, which rounding errors are measured by. */
-static double product(double *size, const Mat *w, int r, const Act *a, int row) {
+static double product(double *size, const Mat *w, int r, const Rows *a, int row) {
     float *piece = malloc((size_t)w->cols * sizeof *piece);
     mat_dequantize_row(piece, w, r);
     double sum = 0;
@@ -124,7 +123,7 @@ static void check_product(const Kernels *k, DType t, int rows, int cols, int n, 
     if (cols >= 2 * QK)
         for (int i = 0; i < QK; i++) x[i] = 0; /* a block of zeros has scale 0 */
     for (int way = 0; way < 3; way++) {        /* gemv; gemv that adds up as gemm does; gemm */
-        Act a = act(k, x, n, cols, way == 2 ? ACT_TILE : 1);
+        Rows a = act(k, x, n, cols, way == 2 ? ROWS_TILE : 1);
         a.exact = way == 1;
         for (int add = 0; add < 2; add++) {
             for (int i = 0; i < n * (rows + 3); i++) y[i] = 5;
@@ -174,12 +173,12 @@ static void gemm_is_exact(void **state) {
             if (cols[c] % dtype_info[t].block_values) continue;
             Mat w = matrix((DType)t, ROWS, cols[c], false);
             for (int i = 0; i < N * cols[c]; i++) x[i] = random_unit();
-            Act a = act(k, x, N, cols[c], ACT_TILE);
+            Rows a = act(k, x, N, cols[c], ROWS_TILE);
             for (int add = 0; add < 2; add++) {
                 for (int i = 0; i < N * ROWS; i++) all[i] = (float)i / 7;
                 k->gemm(all, ROWS, &w, 0, ROWS, &a, add);
                 for (int i = 0; i < N; i++) {
-                    Act b = act(k, x + i * cols[c], 1, cols[c], 1);
+                    Rows b = act(k, x + i * cols[c], 1, cols[c], 1);
                     b.exact = true;
                     int cut = cuts[i % 4]; /* two parts, as two threads would */
                     for (int r = 0; r < ROWS; r++) one[r] = (float)(i * ROWS + r) / 7;
@@ -306,15 +305,15 @@ static void nan_stays_nan(void **state) {
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         for (int at = 0; at < QK; at++) {
-            float x[2 * QK], d[2], weight_of_min[2];
+            float x[2 * QK], d[2], d_sum[2];
             int8_t q[2 * QK];
             int16_t sum[2][2];
             for (int j = 0; j < 2 * QK; j++) x[j] = random_unit();
             x[at] = bad[i];
-            k->quantize(q, d, sum, weight_of_min, 1, x, 2);
-            assert_true(isnan(d[0]) && isnan(weight_of_min[0]) && sum[0][0] == 0 && sum[0][1] == 0);
+            k->quantize(q, d, sum, d_sum, 1, x, 2);
+            assert_true(isnan(d[0]) && isnan(d_sum[0]) && sum[0][0] == 0 && sum[0][1] == 0);
             for (int j = 0; j < QK; j++) assert_int_equal(q[j], 0);
-            assert_true(isfinite(d[1]) && isfinite(weight_of_min[1]));
+            assert_true(isfinite(d[1]) && isfinite(d_sum[1]));
         }
     }
 }

@@ -9,26 +9,26 @@
 
 #include "kernels/mat.h"
 
-enum { ACT_TILE = 8 };  /* rows of activations that lie interleaved for a product of many rows */
+enum { ROWS_TILE = 8 }; /* rows of activations that lie interleaved for a product of many rows */
 enum { KV_BLOCK = 32 }; /* positions whose keys lie transposed together in the KV cache */
 
 typedef struct Kernels Kernels;
 
-/* Act - n rows of activations about to be multiplied, prepared once and used by several products.
+/* Rows - n rows of activations about to be multiplied, prepared once and used by several products.
  * For quantized weights each 32 values x are kept as x = d * q in 8 bits, as Q8_0 does. Block b of row r lies
- * at index ((r / tile) * blocks + b) * tile + r % tile of q, d, sum and weight_of_min. */
+ * at index ((r / tile) * blocks + b) * tile + r % tile of q, d, sum and d_sum. */
 typedef struct {
     const Kernels *kernels;
     float *x; /* [n, dim] f32 */
     int n, dim;
-    int tile;             /* 1, or ACT_TILE: the rows are padded to a multiple of it with zeros */
-    bool exact;           /* same bits for every n: gemv adds up in the order in which gemm does, at some cost */
-    int blocks;           /* dim / 32; 0: there is no 8-bit form, none is needed or dim is no multiple */
-    int8_t *q;            /* [padded rows * blocks, 32] in [-127, 127] */
-    float *d;             /* [padded rows * blocks] */
-    int16_t (*sum)[2];    /* sums of the block's first and second 16 q */
-    float *weight_of_min; /* d times the sum of q: what a constant added to the 32 weights is multiplied with */
-} Act;
+    int tile;          /* 1, or ROWS_TILE: the rows are padded to a multiple of it with zeros */
+    bool exact;        /* same bits for every n: gemv adds up in the order in which gemm does, at some cost */
+    int blocks;        /* dim / 32; 0: there is no 8-bit form, none is needed or dim is no multiple */
+    int8_t *q;         /* [padded rows * blocks, 32] in [-127, 127] */
+    float *d;          /* [padded rows * blocks] */
+    int16_t (*sum)[2]; /* sums of the block's first and second 16 q */
+    float *d_sum;      /* d times the sum of q: what a constant added to the 32 weights is multiplied with */
+} Rows;
 
 struct Kernels {
     const char *name;         /* "ref", "avx2", "avxvnni", "avx512" */
@@ -37,15 +37,14 @@ struct Kernels {
 
     /* quantize - the 8-bit form of `blocks` blocks of x; consecutive blocks of the row are `step` blocks apart
      * in the output. d = max |x| / 127, q = x / d to nearest. */
-    void (*quantize)(int8_t *q, float *d, int16_t (*sum)[2], float *weight_of_min, int step, const float *x,
-                     int blocks);
+    void (*quantize)(int8_t *q, float *d, int16_t (*sum)[2], float *d_sum, int step, const float *x, int blocks);
 
     /* gemv - y[r] = (add ? y[r] : 0) + w[r] . a[row] for r in [from, to); a->tile is 1. */
-    void (*gemv)(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add);
+    void (*gemv)(float *y, const Mat *w, int from, int to, const Rows *a, int row, bool add);
 
-    /* gemm - the same for all rows of a, row i at y + i * y_stride; a->tile is ACT_TILE. One order of sums for each
+    /* gemm - the same for all rows of a, row i at y + i * y_stride; a->tile is ROWS_TILE. One order of sums for each
      * element, whatever n is. */
-    void (*gemm)(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add);
+    void (*gemm)(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add);
 
     /* tile - c[i][0 .. tile_cols) = (add ? c[i] : 0) + sum over j < k of a[i][j] * b[j * b_stride ..], for
      * i < m <= tile_rows. All f32. */

@@ -12,14 +12,13 @@ static bool all_finite(const float x[QK]) {
     return finite;
 }
 
-static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *weight_of_min, int step, const float *x,
-                     int blocks) {
-    for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, weight_of_min += step, x += QK) {
+static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *d_sum, int step, const float *x, int blocks) {
+    for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, d_sum += step, x += QK) {
         float max = 0;
         for (int i = 0; i < QK; i++) max = fmaxf(max, fabsf(x[i]));
         if (!all_finite(x)) { /* no product with it may look like a value */
             memset(q, 0, QK);
-            *d = *weight_of_min = NAN;
+            *d = *d_sum = NAN;
             memset(sum, 0, sizeof *sum);
             continue;
         }
@@ -31,7 +30,7 @@ static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *weight_of_mi
             half[i / 16] += q[i];
         }
         for (int i = 0; i < 2; i++) (*sum)[i] = (int16_t)half[i];
-        *weight_of_min = *d * (float)(half[0] + half[1]);
+        *d_sum = *d * (float)(half[0] + half[1]);
     }
 }
 
@@ -59,11 +58,11 @@ static void multiply(float *y, size_t y_stride, const Mat *w, int from, int to, 
     }
 }
 
-static void gemv(float *y, const Mat *w, int from, int to, const Act *a, int row, bool add) {
+static void gemv(float *y, const Mat *w, int from, int to, const Rows *a, int row, bool add) {
     multiply(y, 0, w, from, to, a->x + (size_t)row * (size_t)a->dim, 1, a->dim, add);
 }
 
-static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, const Act *a, bool add) {
+static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add) {
     multiply(y, y_stride, w, from, to, a->x, a->n, a->dim, add);
 }
 

@@ -107,7 +107,7 @@ static void gemm_share(const Thread *t, void *arg) {
     team_share(t, GEMM_N, 64, &from, &to);
     if (from == to) return;
     if (g->own) {
-        Act a = {.kernels = kernels_best(), .x = g->a, .n = GEMM_N, .dim = GEMM_N, .tile = ACT_TILE};
+        Rows a = {.kernels = kernels_best(), .x = g->a, .n = GEMM_N, .dim = GEMM_N, .tile = ROWS_TILE};
         Mat b = {
             .dtype = DTYPE_F32, .rows = GEMM_N, .cols = GEMM_N, .stride_bytes = GEMM_N * sizeof(float), .data = g->b};
         a.kernels->gemm(g->c, GEMM_N, &b, (int)from, (int)to, &a, false);
