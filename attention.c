@@ -104,12 +104,7 @@ void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *
 
 /* ---- softmax(q k^T / sqrt(d)) v ---------------------------------------------------------------- */
 
-enum {
-    ROWS = 32,            /* query rows of a task */
-    CHUNK = 4 * KV_BLOCK, /* positions between two steps of the online softmax */
-    SPLIT = 256,          /* a part of the cache has at least so many positions */
-    PAD = 32              /* an accumulator's row holds whole tiles: a multiple of every tile_cols */
-};
+enum { SPLIT = 256 };               /* a part of a long cache has at least so many positions */
 static const float LOWEST = -3e38f; /* a score of nothing: e^LOWEST is 0 */
 
 /* A task: query rows [row, row + n) of a KV head; row = token * group + head of the group. */
@@ -134,17 +129,6 @@ static Task task_of(const Pass *p, const AttentionState *s, int kv_head, int row
                   s->config.interleaved ? kv_heads : 1,
                   s->config.see_ahead ? p->pos + p->n : 0};
 }
-
-/* Scratch of one thread. */
-typedef struct {
-    float *q;      /* [ROWS, d] queries / sqrt(d) */
-    float *score;  /* [ROWS, CHUNK] */
-    float *keys;   /* [d, KV_BLOCK] */
-    float *values; /* [KV_BLOCK, stride] */
-    float *acc;    /* [ROWS, stride] */
-    size_t stride;
-    float max[ROWS], denom[ROWS];
-} Work;
 
 /* Step 1: score = q k^T of positions [start, start + CHUNK). */
 static void scores(Work *w, const KvCache *c, int layer, const Task *t, int start, int blocks) {
@@ -220,21 +204,6 @@ static void await_group(const Pass *p, const AttentionState *s, int kv_head) {
 
 /* ---- Tasks shared out among the threads -------------------------------------------------------- */
 
-static size_t acc_stride(size_t d) { return (d + PAD - 1) / PAD * PAD; }
-
-static size_t work_floats(size_t d) {
-    return ROWS * d + ROWS * CHUNK + (d + 15) / 16 * 16 * KV_BLOCK + (KV_BLOCK + ROWS) * acc_stride(d);
-}
-
-static Work work_at(void *scratch, int thread, size_t d) {
-    Work w = {.q = (float *)scratch + (size_t)thread * work_floats(d), .stride = acc_stride(d)};
-    w.acc = w.q + ROWS * d;
-    w.values = w.acc + ROWS * w.stride;
-    w.keys = w.values + KV_BLOCK * w.stride;
-    w.score = w.keys + (d + 15) / 16 * 16 * KV_BLOCK;
-    return w;
-}
-
 /* One token over a long cache: tasks are also cut into parts of the cache, whose results [parts, n_heads, stride + 2]
  * (accumulator, maximum, denominator) are merged after a barrier. */
 static void attend_in_parts(const Pass *p, const Rows *out, const AttentionWeights *weights, const AttentionState *s,
@@ -242,9 +211,9 @@ static void attend_in_parts(const Pass *p, const Rows *out, const AttentionWeigh
     const KvCache *c = &s->cache;
     int d = c->head_dim, group = s->n_heads / c->n_kv_heads, i;
     int blocks = (p->pos + KV_BLOCK - first) / KV_BLOCK;
-    Work w = work_at(s->scratch, p->t->id, (size_t)d);
+    Work w = work_at(s->scratch, p->t->id, d);
     size_t row = w.stride + 2, next = (size_t)s->n_heads * row;
-    float *partial = (float *)s->scratch + (size_t)team_size(p->t->team) * work_floats((size_t)d);
+    float *partial = work_partial(s->scratch, team_size(p->t->team), d);
     while (team_next(p->t, c->n_kv_heads * parts, &i)) {
         Task task = task_of(p, s, i / parts, 0, group);
         int part = i % parts, from = first + blocks * part / parts * KV_BLOCK;
@@ -288,7 +257,7 @@ void attend(const Pass *p, const Rows *out, const AttentionWeights *weights, con
         attend_in_parts(p, out, weights, s, first, parts < n_threads ? parts : n_threads);
         return;
     }
-    Work w = work_at(s->scratch, p->t->id, (size_t)d);
+    Work w = work_at(s->scratch, p->t->id, d);
     while (team_next(p->t, c->n_kv_heads * tiles, &i)) { /* the last rows, which see most, first */
         int row = (tiles - 1 - i / c->n_kv_heads) * ROWS;
         Task task = task_of(p, s, i % c->n_kv_heads, row, rows - row < ROWS ? rows - row : ROWS);
@@ -305,12 +274,6 @@ void attend(const Pass *p, const Rows *out, const AttentionWeights *weights, con
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------ */
-
-/* Parts of the cache: as many as threads. */
-size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads) {
-    size_t n = (size_t)n_threads, partial = (size_t)n_heads * (acc_stride((size_t)head_dim) + 2);
-    return n * (work_floats((size_t)head_dim) + partial) * sizeof(float);
-}
 
 void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads) {
     size_t n = (size_t)n_batch, d = (size_t)s->cache.head_dim;

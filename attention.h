@@ -1,6 +1,7 @@
 /* attention - swap 4: causal attention over a KV cache, multi-head or grouped-query; swap 3, RoPE, is in the middle of
  * it. */
 #pragma once
+#include "attention_scratch.h"
 #include "kv_cache.h"
 #include "residual.h"
 #include "rope.h"
@@ -52,8 +53,9 @@ typedef struct {
         *rotate;      /* [n_layers] which of q, k and v RoPE rotates: ROTATE_Q | ROTATE_K, 0 with learned positions */
     float *q, *k, *v; /* [n_batch, heads, head_dim] */
     RowBuffer heads;  /* [n_batch, n_heads, head_dim] softmax(q k^T / sqrt(d)) v */
-    Tally *ready;     /* [n_kv_heads] heads of q, k and v of a KV head's group that are ready, in all layers so far */
-    void *scratch;    /* [attention_scratch_bytes] */
+    Tally *ready; /* [n_kv_heads] per KV head, how many of its group's q, k and v heads are computed, over all layers so
+                     far */
+    void *scratch; /* [attention_scratch_bytes] */
 } AttentionState;
 
 /* attention_take - lays the memory out; cache.type, n_layers, n_ctx, n_kv_heads, head_dim and n_heads are set. */
@@ -74,4 +76,3 @@ void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *
  * over a long cache, its tasks are cut into parts of the cache, whose results are merged after a barrier. No barrier at
  * the end. */
 void attend(const Pass *p, const Rows *out, const AttentionWeights *w, const AttentionState *s);
-size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);

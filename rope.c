@@ -4,8 +4,8 @@
 
 /* ---- The rotation ------------------------------------------------------------------------------ */
 
-/* One pair turned by an angle: the 2 x 2 rotation matrix, or (a + ib) * exp(i * angle). */
-static inline void turn(float *a, float *b, float cosine, float sine) {
+/* One pair rotated by an angle: the 2 x 2 rotation matrix, or (a + ib) * exp(i * angle). */
+static inline void rotate_pair(float *a, float *b, float cosine, float sine) {
     float x = *a, y = *b;
     *a = x * cosine - y * sine;
     *b = x * sine + y * cosine;
@@ -20,10 +20,10 @@ void rope_apply(float *x, int n_tok, int n_heads, int stride, const RopeTable *t
             float *head = x + (long)r * stride + (long)h * t->head_dim;
             if (t->pairing == ROPE_HALF) {
 #pragma omp simd
-                for (int i = 0; i < pairs; i++) turn(&head[i], &head[i + pairs], cosine[i], sine[i]);
+                for (int i = 0; i < pairs; i++) rotate_pair(&head[i], &head[i + pairs], cosine[i], sine[i]);
             } else {
 #pragma omp simd
-                for (int i = 0; i < pairs; i++) turn(&head[2 * i], &head[2 * i + 1], cosine[i], sine[i]);
+                for (int i = 0; i < pairs; i++) rotate_pair(&head[2 * i], &head[2 * i + 1], cosine[i], sine[i]);
             }
         }
     }
@@ -33,7 +33,7 @@ const char *const rope_scaling_name[] = {"none", "linear", "dynamic", "yarn", "l
 
 /* ---- The frequencies: one function for each scaling rule -------------------------------------- */
 
-/* theta^(-2i / d): pair 0 turns one radian a token, the last one hardly at all. */
+/* theta^(-2i / d): pair 0 rotates by one radian a token, the last one hardly at all. */
 static double plain_freq(double theta, int i, int d) { return pow(theta, -2.0 * i / d); }
 
 /* NTK-aware scaling: a base at which the slowest pair is slowed by `stretch` and the fastest not at all. Static: by the
@@ -56,12 +56,12 @@ static double llama3_freq(const RopeConfig *c, double freq) {
     return (1 - keep) * freq / c->factor + keep * freq;
 }
 
-/* YaRN, equation 17 onwards: the pair that turns `rotations` times over the original context. */
+/* YaRN, equation 17 onwards: the pair with `rotations` full turns over the original context. */
 static double yarn_pair(const RopeConfig *c, double rotations) {
     return c->rotary_dim * log(c->original_ctx / (rotations * 2 * M_PI)) / (2 * log(c->theta));
 }
 
-/* YaRN: pairs that turn often are kept, those that turn rarely divided by the factor. */
+/* YaRN: high frequencies are kept, low ones divided by the factor. */
 static double yarn_freq(const RopeConfig *c, int i, double freq) {
     double low = yarn_pair(c, c->beta_fast), high = yarn_pair(c, c->beta_slow);
     if (c->truncate) {

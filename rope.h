@@ -1,6 +1,6 @@
 /* rope - swap 3: rotary position embedding on q and k, in place of learned positions.
  *
- * Feature pair i of a head is a point in the plane, turned by the angle pos * inv_freq[i]:
+ * Feature pair i of a head is a point in the plane, rotated by the angle pos * inv_freq[i]:
  *   inv_freq[i] = theta^(-2i / rotary_dim)
  * Source: RoFormer, arXiv:2104.09864, equations 14 and 15. Scaling rules: transformers,
  * modeling_rope_utils.py. Angles are computed in double, tables stored in f32. */
@@ -30,7 +30,7 @@ enum { ROPE_MAX_PAIRS = 2048 }; /* rotary_dim at most 4096 */
 
 typedef struct {
     double theta;   /* base of the frequencies */
-    int rotary_dim; /* features of a head that are turned: head_dim, or less for partial rotary */
+    int rotary_dim; /* features of a head that are rotated: head_dim, or less for partial rotary */
     RopePairing pairing;
     RopeScaling scaling;
     double factor;    /* of every scaling but none */

@@ -103,9 +103,8 @@ void kv_cache_write_value(KvCache *c, int layer, int head, int pos, const float 
         }
 }
 
-/* n halves to f32; on the way the lines of the block that will be read next are asked for, which lies `next` bytes
- * behind. */
-static void halves_to_floats(const KvCache *c, float *out, const unsigned char *in, size_t n, size_t next) {
+/* Converts n f16 values to f32 and prefetches the next block, which starts `next` bytes after this one. */
+static void f16_to_floats(const KvCache *c, float *out, const unsigned char *in, size_t n, size_t next) {
     enum { SLICE = 256 };
     for (size_t i = 0; i < n; i += SLICE) {
         size_t m = n - i < SLICE ? n - i : SLICE;
@@ -114,13 +113,13 @@ static void halves_to_floats(const KvCache *c, float *out, const unsigned char *
     }
 }
 
-/* A block of keys as f32 [head_dim, KV_BLOCK], where it lies or unpacked into room. */
+/* A block of keys as f32 [head_dim, KV_BLOCK], in place or unpacked into room. */
 const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos) {
     const unsigned char *in = c->k + kv_at(c, layer, head, pos);
     size_t d = (size_t)c->head_dim;
     if (c->type == KV_F32) return (const float *)(const void *)in;
     if (c->type == KV_F16) {
-        halves_to_floats(c, room, in, d * KV_BLOCK, KV_BLOCK * c->row_bytes);
+        f16_to_floats(c, room, in, d * KV_BLOCK, KV_BLOCK * c->row_bytes);
         return room;
     }
     for (size_t i = 0; i < d; i += QK, in += Q8_GROUP_BYTES) {
@@ -138,7 +137,7 @@ const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, 
     size_t d = (size_t)c->head_dim;
     if (c->type == KV_F32 && stride == d) return (const float *)(const void *)in;
     if (c->type == KV_F16 && stride == d) {
-        halves_to_floats(c, room, in, d * (size_t)n, KV_BLOCK * c->row_bytes);
+        f16_to_floats(c, room, in, d * (size_t)n, KV_BLOCK * c->row_bytes);
         return room;
     }
     for (int p = 0; p < n; p++, in += c->row_bytes) {

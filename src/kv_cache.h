@@ -9,7 +9,7 @@
 typedef enum { KV_F32, KV_F16, KV_Q8_0 } KvType;
 
 /* KvCache - keys (already rotated) and values of every layer and position.
- * Values lie as they are read, one position after the other: [n_layers, n_kv_heads, n_ctx, head_dim]. Keys lie
+ * Values are stored as they are read, position by position: [n_layers, n_kv_heads, n_ctx, head_dim]. Keys are
  * transposed in blocks of KV_BLOCK positions, [n_layers, n_kv_heads, n_ctx / KV_BLOCK, head_dim, KV_BLOCK], so that a
  * vector holds one feature of many positions and a score is a sum without horizontal adds. For q8_0 a block is
  * [head_dim / 32] times { f16 scale[KV_BLOCK], int8 [32, KV_BLOCK] }. n_ctx is rounded up to whole blocks. */
@@ -19,7 +19,7 @@ typedef struct {
     size_t row_bytes; /* one token, one layer, one head, keys or values */
     unsigned char *k, *v;
     const Kernels *kernels;
-    bool overflow; /* a finite key or value was larger than the type holds; never taken back */
+    bool overflow; /* a finite key or value was larger than the type holds; sticky */
     bool exact;    /* do not split the cache over threads: the same bits for any number of them */
 } KvCache;
 
@@ -53,7 +53,7 @@ double kv_largest(KvType type);
 void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);
 void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
 
-/* kv_keys - a block of keys as f32 [head_dim, KV_BLOCK], where it lies or unpacked into room. kv_values - n values from
+/* kv_keys - a block of keys as f32 [head_dim, KV_BLOCK], in place or unpacked into room. kv_values - n values from
  * a position on as f32 [n, stride]; stride >= head_dim. */
 const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos);
 const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, int head, int pos, int n);

@@ -1,18 +1,18 @@
 #include "ops.h"
 
 enum {
-    GRAIN = 32,       /* columns of a piece: a multiple of it; whole panels of every instruction set */
-    PIECES = 8,       /* of each thread in decode, so that the last ones to finish wait little */
-    LEAST = 64,       /* ... but not less columns than this, which are worth the asking */
-    CACHED_ROWS = 64, /* rows of weights that stay in the cache for the second and third row of activations */
+    GRAIN = 32,            /* columns of a piece: a multiple of it; whole panels of every instruction set */
+    CHUNKS_PER_THREAD = 8, /* in decode, for load balance */
+    MIN_COLUMNS = 64,      /* of a chunk: below this the atomic costs more than the work */
+    CACHED_ROWS = 64,      /* rows of weights that stay in the cache for the second and third row of activations */
     MOST_TILE_ROWS = 8
 };
 
 bool matmul_next(const Thread *t, int rows, const Rows *x, int *from, int *to) {
     int size = rows, piece;
     if (t->n > 1) {
-        size = x->tile > 1 ? GRAIN : rows / (PIECES * t->n) / GRAIN * GRAIN;
-        if (x->tile == 1 && size < LEAST) size = LEAST;
+        size = x->tile > 1 ? GRAIN : rows / (CHUNKS_PER_THREAD * t->n) / GRAIN * GRAIN;
+        if (x->tile == 1 && size < MIN_COLUMNS) size = MIN_COLUMNS;
     }
     if (!team_next(t, (rows + size - 1) / size, &piece)) return false;
     *from = piece * size;

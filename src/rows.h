@@ -27,7 +27,8 @@ float *rows_at(const Rows *a, int r);
 /* rows_some - rows [from, from + n) of a; from is a multiple of a->tile. Shares the memory. */
 Rows rows_some(const Rows *a, int from, int n);
 
-/* rows_quantize - columns [from, to) of row r are written: makes their int8 form where one is needed. Both are
- * multiples of 32, else it does nothing; then rows_quantize_all makes it, after a barrier, and ends in one. */
+/* rows_quantize - columns [from, to) of row r are written: quantizes them where an int8 form is needed. Both are
+ * multiples of 32, else it does nothing and rows_quantize_all, after a barrier, quantizes whole rows; it ends in a
+ * barrier. */
 void rows_quantize(const Rows *a, int r, int from, int to);
 void rows_quantize_all(const Pass *p, const Rows *a);

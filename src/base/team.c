@@ -16,9 +16,9 @@
  * pause is 40 to 140 cycles. */
 enum { SPINS = 400 };
 
-/* A thread whose core is taken by others holds up every barrier, for milliseconds. When one thread would have been
- * faster than a run that waited so, the work goes on with one, for some times as long as was waited. */
-enum { ALONE = 10 };
+/* Oversubscription: a thread whose core is taken by others holds up every barrier, for milliseconds. When barrier waits
+ * cost more than the threads gain, back off: run on one thread for BACKOFF times the time lost. */
+enum { BACKOFF = 10 };
 static const double LEAST_WAIT = 1e-3; /* seconds */
 
 struct Team {
@@ -83,10 +83,10 @@ void team_run(Team *team, void (*body)(const Thread *t, void *arg), void *arg) {
     /* One thread takes n times as long as a run without the waiting. */
     double end = now(), waited = end - done + 1e-9 * (double)team->waited / (granted - 1 + (granted == 1));
     if (waited > LEAST_WAIT && waited * granted > (end - start) * (granted - 1))
-        team->alone_until = end + ALONE * waited;
+        team->alone_until = end + BACKOFF * waited;
 }
 
-/* Returns once *count has come to `wanted`, which may be past the largest number and at 0 again. */
+/* Waits until *count reaches `wanted`; both may wrap around. */
 static void await(const Thread *t, atomic_uint *count, unsigned wanted) {
     double start = 0;
     for (int spins = 0; (int)(wanted - atomic_load_explicit(count, memory_order_acquire)) > 0; spins++) {

@@ -13,7 +13,7 @@ typedef struct Team Team;
 typedef struct {
     Team *team;
     int id, n;       /* 0 <= id < n */
-    unsigned *loops; /* shared loops that this thread has come to the end of */
+    unsigned *loops; /* index of the next dynamically scheduled loop of this thread */
 } Thread;
 
 /* team_open - a team of n >= 1 threads; NULL when out of memory. */
@@ -31,18 +31,17 @@ void team_run_alone(Team *team, void (*body)(const Thread *t, void *arg), void *
 /* team_barrier - returns once every thread of the team has called it. Spins, then yields. */
 void team_barrier(const Thread *t);
 
-/* Tally - counts what has been done, for those who need it and nothing else. team_done - one more: all that this thread
- * has written so far can be read by who sees it. team_await - returns once `wanted` are done; somebody must be doing
- * them. Spins, then yields. */
+/* Tally - a completion counter. team_done - increments it (release: what this thread has written is visible to whoever
+ * sees the count). team_await - waits until it reaches `wanted` (acquire); spins, then yields. */
 typedef struct {
     atomic_uint done;
 } Tally;
 void team_done(Tally *tally);
 void team_await(const Thread *t, Tally *tally, unsigned wanted);
 
-/* team_next - hands out the pieces 0 .. n - 1 of a loop, each to one thread, as they ask for them: a core that is
- * slowed down by others takes fewer. Every thread calls it until it returns false, and comes to the same loops in the
- * same order; which piece goes where is chance. No barrier. */
+/* team_next - dynamic scheduling: hands out the pieces 0 .. n - 1 of a loop, each to one thread; a core that is slowed
+ * down by others takes fewer. Every thread calls it until it returns false, for the same loops in the same order. No
+ * barrier. */
 bool team_next(const Thread *t, int n, int *piece);
 
 /* team_share - this thread's part [*from, *to) of n items, cut at multiples of `grain`. */

@@ -9,13 +9,13 @@
 
 #include "kernels/mat.h"
 
-enum { ROWS_TILE = 8 }; /* rows of activations that lie interleaved for a product of many rows */
-enum { KV_BLOCK = 32 }; /* positions whose keys lie transposed together in the KV cache */
+enum { ROWS_TILE = 8 }; /* rows of activations interleaved for gemm */
+enum { KV_BLOCK = 32 }; /* positions whose keys are transposed together in the KV cache */
 
 typedef struct Kernels Kernels;
 
 /* Rows - n rows of activations about to be multiplied, prepared once and used by several products.
- * For quantized weights each 32 values x are kept as x = d * q in 8 bits, as Q8_0 does. Block b of row r lies
+ * For quantized weights each block of 32 values x is quantized to int8, x = d * q, as in Q8_0. Block b of row r is
  * at index ((r / tile) * blocks + b) * tile + r % tile of q, d, sum and d_sum. */
 typedef struct {
     const Kernels *kernels;
@@ -23,19 +23,19 @@ typedef struct {
     int n, dim;
     int tile;          /* 1, or ROWS_TILE: the rows are padded to a multiple of it with zeros */
     bool exact;        /* same bits for every n: gemv adds up in the order in which gemm does, at some cost */
-    int blocks;        /* dim / 32; 0: there is no 8-bit form, none is needed or dim is no multiple */
+    int blocks;        /* dim / 32; 0: no int8 form, because none is needed or dim is not a multiple */
     int8_t *q;         /* [padded rows * blocks, 32] in [-127, 127] */
     float *d;          /* [padded rows * blocks] */
     int16_t (*sum)[2]; /* sums of the block's first and second 16 q */
-    float *d_sum;      /* d times the sum of q: what a constant added to the 32 weights is multiplied with */
+    float *d_sum;      /* d * sum(q): times a weight block's minimum or zero point, its correction (ggml's s) */
 } Rows;
 
 struct Kernels {
     const char *name;         /* "ref", "avx2", "avxvnni", "avx512" */
-    bool int8;                /* quantized weights are multiplied with activations of 8 bits */
+    bool int8;                /* quantized weights are multiplied with int8 activations */
     int tile_rows, tile_cols; /* of `tile` */
 
-    /* quantize - the 8-bit form of `blocks` blocks of x; consecutive blocks of the row are `step` blocks apart
+    /* quantize - the int8 form of `blocks` blocks of x; consecutive blocks of the row are `step` blocks apart
      * in the output. d = max |x| / 127, q = x / d to nearest. */
     void (*quantize)(int8_t *q, float *d, int16_t (*sum)[2], float *d_sum, int step, const float *x, int blocks);
 
@@ -51,8 +51,9 @@ struct Kernels {
     void (*tile)(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k, bool add);
 
     /* softmax_step - one chunk of an online softmax (arXiv:1805.02867): s[i] = exp(s[i] - max) for i < valid,
-     * 0 from there to n; *max and *total go on. Returns what earlier sums must be multiplied with. */
-    float (*softmax_step)(float *s, int valid, int n, float *max, float *total);
+     * 0 from there to n; updates the running maximum and denominator.
+     * Returns the rescale factor of earlier accumulators. */
+    float (*softmax_step)(float *s, int valid, int n, float *max, float *denom);
 
     void (*exp)(float *y, const float *x, size_t n); /* within 2 ulp where e^x is a normal number */
 
@@ -83,5 +84,5 @@ const Kernels *kernels_best(void);
 /* kernels_named - the table of that name; NULL when this machine or this build does not have it. */
 const Kernels *kernels_named(const char *name);
 
-/* mat_is_quantized - whether the type's products take 8-bit activations. */
+/* mat_is_quantized - whether the type's products take int8 activations. */
 bool mat_is_quantized(const Mat *w);

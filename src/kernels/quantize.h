@@ -5,7 +5,7 @@
 
 /* dtype_quantize - out = n values of x as type t; n is a multiple of its block. False for a type that is never
  * written, for a value that f16 cannot hold (the block's scale included), and for a block with a value that is
- * infinite or no number. */
+ * infinite or NaN. */
 bool dtype_quantize(void *out, const float *x, size_t n, DType t);
 
 /* dtype_can_quantize - whether dtype_quantize makes this type; the other ones are read and copied only. */

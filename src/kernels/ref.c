@@ -78,15 +78,15 @@ static void tile(float *const *c, const float *const *a, int m, const float *b, 
     }
 }
 
-static float softmax_step(float *s, int valid, int n, float *max, float *total) {
+static float softmax_step(float *s, int valid, int n, float *max, float *denom) {
     float larger = *max;
     for (int i = 0; i < valid; i++) larger = fmaxf(larger, s[i]);
-    float keep = larger == *max ? 1 : expf(*max - larger), sum = 0;
+    float rescale = larger == *max ? 1 : expf(*max - larger), sum = 0;
     for (int i = 0; i < valid; i++) sum += s[i] = expf(s[i] - larger);
     for (int i = valid; i < n; i++) s[i] = 0;
     *max = larger;
-    *total = *total * keep + sum;
-    return keep;
+    *denom = *denom * rescale + sum;
+    return rescale;
 }
 
 static void exps(float *y, const float *x, size_t n) {

@@ -40,7 +40,7 @@ INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int b
 }
 
 /* c[QTILE_ROWS tokens][LANES rows] (+)= panel * activations. a_at: index of the first token's first block. The unsigned
- * form u = w + zero is put right in the integers: their sum begins at -zero times sum(q). */
+ * form u = w + zero is compensated in the integers: the accumulator starts at -zero * sum(q). */
 INLINE void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Rows *a, size_t a_at, bool add,
                    DType t) {
     const int zero = offset_of(t);

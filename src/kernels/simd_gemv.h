@@ -18,16 +18,16 @@ INLINE void sums8(float *out, const __m256 *x, int n) {
     }
 }
 
-/* Decode takes R rows that lie `step` rows apart, each the head of a stream through memory: several streams, and each
- * asking for its lines some way ahead, are what one core needs to use the memory's whole rate. */
+/* gemv walks R rows `step` apart: R concurrent memory streams with software prefetch, which one core needs to saturate
+ * the memory's bandwidth. */
 enum { AHEAD_BYTES = 1024 };
 
 INLINE void prefetch_ahead(const uint8_t *p, int bytes) {
     for (int i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + AHEAD_BYTES + i, _MM_HINT_T0);
 }
 
-/* What is taken off every weight's integer in a product, put right by the sum of the activations: what the type takes
- * off them, or what makes bytes unsigned for VNNI. */
+/* The zero point of the stored integers, compensated by the block sums of the activations: the type's, or 128 where
+ * signed bytes are made unsigned for VNNI. */
 INLINE int offset_of(DType t) { return is_signed(t) ? (HAS_VNNI ? 128 : 0) : zero_of(t); }
 
 /* start + products of the 32 integers of block b of row r, without their offset, with q; a lane sums four. */

@@ -87,7 +87,7 @@ INLINE void exact_q(float *y, const Mat *w, int from, int to, const Rows *a, int
     }
 }
 
-/* Two vectors of 8 rows: a sum takes longer than its turn comes again in one. */
+/* Two vectors of 8 rows: two accumulators hide the FMA latency. */
 INLINE void exact_f(float *y, const Mat *w, int from, int to, const Rows *a, int row, bool add, DType t) {
     enum { ROWS = 16 };
     const float *x = a->x + (size_t)row * (size_t)a->dim;

@@ -104,15 +104,15 @@ static void to_f16(uint16_t *y, const float *x, size_t n) {
     for (; i < n; i++) y[i] = _cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
 }
 
-static float softmax_step(float *s, int valid, int n, float *max, float *total) {
+static float softmax_step(float *s, int valid, int n, float *max, float *denom) {
     for (int i = valid; i < n; i++) s[i] = -3e38f; /* e^that is 0 */
     V largest = v_set1(*max);
     int i = 0;
     for (; i + LANES <= n; i += LANES) largest = v_max(largest, v_load(s + i));
     float larger = v_largest(largest);
     for (; i < n; i++) larger = s[i] > larger ? s[i] : larger;
-    float change = *max - larger, keep = 1;
-    if (change < 0) exps(&keep, &change, 1);
+    float change = *max - larger, rescale = 1;
+    if (change < 0) exps(&rescale, &change, 1);
     V minus = v_set1(-larger), sum = v_zero();
     float rest = 0;
     for (i = 0; i + LANES <= n; i += LANES) {
@@ -126,8 +126,8 @@ static float softmax_step(float *s, int valid, int n, float *max, float *total) 
         rest += s[i];
     }
     *max = larger;
-    *total = *total * keep + v_sum(sum) + rest;
-    return keep;
+    *denom = *denom * rescale + v_sum(sum) + rest;
+    return rescale;
 }
 
 INLINE int sum_of(const int16_t *half) { return half[0] + half[1]; }

@@ -24,7 +24,7 @@ INLINE int bits_of(DType t) {
     return t == DTYPE_Q5_0 || t == DTYPE_Q5_1 || t == DTYPE_Q5_K ? 5 : t == DTYPE_Q6_K ? 6 : is_signed(t) ? 8 : 4;
 }
 INLINE bool has_min(DType t) { return t == DTYPE_Q4_1 || t == DTYPE_Q5_1 || t == DTYPE_Q4_K || t == DTYPE_Q5_K; }
-/* What stands for 0 in a type without a minimum. */
+/* The zero point of a type without a minimum. */
 INLINE int zero_of(DType t) { return t == DTYPE_Q4_0 ? 8 : t == DTYPE_Q5_0 ? 16 : t == DTYPE_Q6_K ? 32 : 0; }
 
 /* Bytes of 8 blocks of 32 values, which the K types keep together. */
@@ -42,7 +42,7 @@ INLINE int bytes_of_8(DType t) {
     }
 }
 
-/* Where the 32 values of block b of row r lie: in a block of their own, or in one of 256 together with 7 others. */
+/* The 32 values of block b of row r: a block of their own, or part of one of 256. */
 INLINE const uint8_t *block_of(const Mat *w, int r, int b, DType t) {
     return row_of(w, r) + (is_k(t) ? (size_t)(b / 8 * bytes_of_8(t)) : (size_t)b * (size_t)(bytes_of_8(t) / 8));
 }

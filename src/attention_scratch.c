@@ -1,0 +1,26 @@
+#include "attention_scratch.h"
+
+static size_t acc_stride(size_t d) { return (d + PAD - 1) / PAD * PAD; }
+
+static size_t work_floats(size_t d) {
+    return ROWS * d + ROWS * CHUNK + (d + 15) / 16 * 16 * KV_BLOCK + (KV_BLOCK + ROWS) * acc_stride(d);
+}
+
+size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads) {
+    size_t n = (size_t)n_threads, partial = (size_t)n_heads * (acc_stride((size_t)head_dim) + 2);
+    return n * (work_floats((size_t)head_dim) + partial) * sizeof(float);
+}
+
+Work work_at(void *scratch, int thread, int head_dim) {
+    size_t d = (size_t)head_dim;
+    Work w = {.q = (float *)scratch + (size_t)thread * work_floats(d), .stride = acc_stride(d)};
+    w.acc = w.q + ROWS * d;
+    w.values = w.acc + ROWS * w.stride;
+    w.keys = w.values + KV_BLOCK * w.stride;
+    w.score = w.keys + (d + 15) / 16 * 16 * KV_BLOCK;
+    return w;
+}
+
+float *work_partial(void *scratch, int n_threads, int head_dim) {
+    return (float *)scratch + (size_t)n_threads * work_floats((size_t)head_dim);
+}

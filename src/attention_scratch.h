@@ -1,0 +1,30 @@
+/* attention_scratch - the memory that attention works in. */
+#pragma once
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+
+enum {
+    ROWS = 32,            /* query rows of a task */
+    CHUNK = 4 * KV_BLOCK, /* positions between two steps of the online softmax */
+    PAD = 32              /* an accumulator's row holds whole tiles: a multiple of every tile_cols */
+};
+
+/* Work - of one thread. */
+typedef struct {
+    float *q;      /* [ROWS, d] queries / sqrt(d) */
+    float *score;  /* [ROWS, CHUNK] */
+    float *keys;   /* [d, KV_BLOCK] */
+    float *values; /* [KV_BLOCK, stride] */
+    float *acc;    /* [ROWS, stride] */
+    size_t stride;
+    float max[ROWS], denom[ROWS];
+} Work;
+
+/* attention_scratch_bytes - the Work of n_threads and, behind it, room for what work_partial() says. */
+size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads);
+Work work_at(void *scratch, int thread, int head_dim);
+
+/* work_partial - [n_threads, n_heads, stride + 2]: accumulator, maximum and denominator of each part of a long cache
+ * and each query head. There are at most as many parts as threads. */
+float *work_partial(void *scratch, int n_threads, int head_dim);
