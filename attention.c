@@ -130,12 +130,12 @@ static Task task_of(const Pass *p, const AttentionState *s, int kv_head, int row
                   s->config.see_ahead ? p->pos + p->n : 0};
 }
 
-/* Step 1: score = q k^T of positions [start, start + CHUNK). */
+/* Step 1: score = q k^T of positions [start, start + WORK_CHUNK). */
 static void scores(Work *w, const KvCache *c, int layer, const Task *t, int start, int blocks) {
     int d = c->head_dim;
     for (int b = 0; b < blocks; b++) {
         const float *keys = kv_keys(w->keys, c, layer, t->kv_head, start + b * KV_BLOCK);
-        matmul_f32(c->kernels, w->score + b * KV_BLOCK, CHUNK, w->q, (size_t)d, t->n, keys, KV_BLOCK, KV_BLOCK, d,
+        matmul_f32(c->kernels, w->score + b * KV_BLOCK, WORK_CHUNK, w->q, (size_t)d, t->n, keys, KV_BLOCK, KV_BLOCK, d,
                    false);
     }
 }
@@ -146,14 +146,14 @@ static void softmax(Work *w, const KvCache *c, int pos, const Task *t, int start
                     float cap) {
     for (int i = 0; i < t->n; i++) {
         int visible = (t->end ? t->end : pos + token_of(t, i) + 1) - start, hidden = window ? visible - window : 0;
-        float rescale = 1, *score = w->score + i * CHUNK, *acc = w->acc + (size_t)i * w->stride;
+        float rescale = 1, *score = w->score + i * WORK_CHUNK, *acc = w->acc + (size_t)i * w->stride;
         if (visible > chunk) visible = chunk;
         if (visible > 0 && hidden < visible) {
             if (cap > 0) softcap(c->kernels, score, visible, cap);
             for (int j = 0; j < hidden; j++) score[j] = -INFINITY;
             rescale = c->kernels->softmax_step(score, visible, blocks * KV_BLOCK, &w->max[i], &w->denom[i]);
         } else {
-            memset(score, 0, CHUNK * sizeof *score);
+            memset(score, 0, WORK_CHUNK * sizeof *score);
         }
         for (size_t j = 0; j < w->stride && rescale != 1; j++) acc[j] *= rescale;
     }
@@ -164,8 +164,8 @@ static void weighted_values(Work *w, const KvCache *c, int layer, const Task *t,
     for (int b = 0; b * KV_BLOCK < chunk; b++) {
         int m = chunk - b * KV_BLOCK < KV_BLOCK ? chunk - b * KV_BLOCK : KV_BLOCK;
         const float *values = kv_values(w->values, w->stride, c, layer, t->kv_head, start + b * KV_BLOCK, m);
-        matmul_f32(c->kernels, w->acc, w->stride, w->score + b * KV_BLOCK, CHUNK, t->n, values, w->stride, w->stride, m,
-                   true);
+        matmul_f32(c->kernels, w->acc, w->stride, w->score + b * KV_BLOCK, WORK_CHUNK, t->n, values, w->stride,
+                   w->stride, m, true);
     }
 }
 
@@ -177,20 +177,20 @@ static float query_scale(const AttentionConfig *c, int d, int pos) {
 
 /* The task over positions [from, to): softmax(q k^T / sqrt(d)) v is acc / denom. */
 static void attend_task(Work *w, const Pass *p, const AttentionWeights *weights, const AttentionState *s, const Task *t,
-                        int from, int to) {
+                        int from, int to, bool first) {
     const KvCache *c = &s->cache;
     int d = c->head_dim;
     for (int i = 0; i < t->n; i++) {
         const float *q = s->q + (token_of(t, i) * s->n_heads + query_head_of(t, i)) * (size_t)d;
         float scale = query_scale(&s->config, d, p->pos + token_of(t, i));
-        bool sink = weights->sinks && from <= 0; /* in one part of the cache only */
+        bool sink = weights->sinks && first; /* counted once, in the first part of the cache */
         for (int j = 0; j < d; j++) w->q[i * d + j] = q[j] * scale;
         w->max[i] = sink ? weights->sinks[query_head_of(t, i)] : LOWEST;
         w->denom[i] = sink;
     }
     memset(w->acc, 0, (size_t)t->n * w->stride * sizeof *w->acc);
-    for (int start = from; start < to; start += CHUNK) {
-        int chunk = to - start < CHUNK ? to - start : CHUNK, blocks = (chunk + KV_BLOCK - 1) / KV_BLOCK;
+    for (int start = from; start < to; start += WORK_CHUNK) {
+        int chunk = to - start < WORK_CHUNK ? to - start : WORK_CHUNK, blocks = (chunk + KV_BLOCK - 1) / KV_BLOCK;
         scores(w, c, p->layer, t, start, blocks);
         softmax(w, c, p->pos, t, start, chunk, blocks, weights->window, s->config.softcap);
         weighted_values(w, c, p->layer, t, start, chunk);
@@ -219,7 +219,7 @@ static void attend_in_parts(const Pass *p, const Rows *out, const AttentionWeigh
         int part = i % parts, from = first + blocks * part / parts * KV_BLOCK;
         int to = first + blocks * (part + 1) / parts * KV_BLOCK;
         await_group(p, s, task.kv_head);
-        attend_task(&w, p, weights, s, &task, from, to < p->pos + 1 ? to : p->pos + 1);
+        attend_task(&w, p, weights, s, &task, from, to < p->pos + 1 ? to : p->pos + 1, part == 0);
         for (int j = 0; j < group; j++) {
             float *to_row = partial + (size_t)part * next + (size_t)query_head_of(&task, j) * row;
             memcpy(to_row, w.acc + (size_t)j * w.stride, (size_t)d * sizeof *to_row);
@@ -245,25 +245,26 @@ static void attend_in_parts(const Pass *p, const Rows *out, const AttentionWeigh
 
 /* Where the window of the token at pos begins, at the start of a chunk: chunks are the same for every token. */
 static int window_start(const AttentionWeights *w, int pos) {
-    return w->window && pos >= w->window ? (pos - w->window + 1) / CHUNK * CHUNK : 0;
+    return w->window && pos >= w->window ? (pos - w->window + 1) / WORK_CHUNK * WORK_CHUNK : 0;
 }
 
 void attend(const Pass *p, const Rows *out, const AttentionWeights *weights, const AttentionState *s) {
     const KvCache *c = &s->cache;
-    int d = c->head_dim, group = s->n_heads / c->n_kv_heads, rows = p->n * group, tiles = (rows + ROWS - 1) / ROWS, i;
+    int d = c->head_dim, group = s->n_heads / c->n_kv_heads, rows = p->n * group,
+        tiles = (rows + WORK_ROWS - 1) / WORK_ROWS, i;
     int n_threads = team_size(p->t->team); /* not t->n: the sums are the same when one thread does all */
     int first = window_start(weights, p->pos), parts = (p->pos + 1 - first) / SPLIT;
-    if (p->n == 1 && group <= ROWS && !c->exact && c->n_kv_heads % n_threads && parts >= 2) {
+    if (p->n == 1 && group <= WORK_ROWS && !c->exact && c->n_kv_heads % n_threads && parts >= 2) {
         attend_in_parts(p, out, weights, s, first, parts < n_threads ? parts : n_threads);
         return;
     }
     Work w = work_at(s->scratch, p->t->id, d);
     while (team_next(p->t, c->n_kv_heads * tiles, &i)) { /* the last rows, which see most, first */
-        int row = (tiles - 1 - i / c->n_kv_heads) * ROWS;
-        Task task = task_of(p, s, i % c->n_kv_heads, row, rows - row < ROWS ? rows - row : ROWS);
+        int row = (tiles - 1 - i / c->n_kv_heads) * WORK_ROWS;
+        Task task = task_of(p, s, i % c->n_kv_heads, row, rows - row < WORK_ROWS ? rows - row : WORK_ROWS);
         await_group(p, s, task.kv_head);
         attend_task(&w, p, weights, s, &task, window_start(weights, p->pos + token_of(&task, 0)),
-                    task.end ? task.end : p->pos + token_of(&task, task.n - 1) + 1);
+                    task.end ? task.end : p->pos + token_of(&task, task.n - 1) + 1, true);
         for (int j = 0; j < task.n; j++) {
             int token = token_of(&task, j), h = query_head_of(&task, j);
             float *o = rows_at(out, token) + h * d;

@@ -1,9 +1,10 @@
 #include "attention_scratch.h"
 
-static size_t acc_stride(size_t d) { return (d + PAD - 1) / PAD * PAD; }
+static size_t acc_stride(size_t d) { return (d + WORK_PAD - 1) / WORK_PAD * WORK_PAD; }
 
 static size_t work_floats(size_t d) {
-    return ROWS * d + ROWS * CHUNK + (d + 15) / 16 * 16 * KV_BLOCK + (KV_BLOCK + ROWS) * acc_stride(d);
+    return WORK_ROWS * d + WORK_ROWS * WORK_CHUNK + (d + 15) / 16 * 16 * KV_BLOCK +
+           (KV_BLOCK + WORK_ROWS) * acc_stride(d);
 }
 
 size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads) {
@@ -14,8 +15,8 @@ size_t attention_scratch_bytes(int n_heads, int head_dim, int n_threads) {
 Work work_at(void *scratch, int thread, int head_dim) {
     size_t d = (size_t)head_dim;
     Work w = {.q = (float *)scratch + (size_t)thread * work_floats(d), .stride = acc_stride(d)};
-    w.acc = w.q + ROWS * d;
-    w.values = w.acc + ROWS * w.stride;
+    w.acc = w.q + WORK_ROWS * d;
+    w.values = w.acc + WORK_ROWS * w.stride;
     w.keys = w.values + KV_BLOCK * w.stride;
     w.score = w.keys + (d + 15) / 16 * 16 * KV_BLOCK;
     return w;

@@ -5,20 +5,20 @@
 #include "kernels/kernels.h"
 
 enum {
-    ROWS = 32,            /* query rows of a task */
-    CHUNK = 4 * KV_BLOCK, /* positions between two steps of the online softmax */
-    PAD = 32              /* an accumulator's row holds whole tiles: a multiple of every tile_cols */
+    WORK_ROWS = 32,            /* query rows of a task */
+    WORK_CHUNK = 4 * KV_BLOCK, /* positions between two steps of the online softmax */
+    WORK_PAD = 32              /* an accumulator's row holds whole tiles: a multiple of every tile_cols */
 };
 
 /* Work - of one thread. */
 typedef struct {
-    float *q;      /* [ROWS, d] queries / sqrt(d) */
-    float *score;  /* [ROWS, CHUNK] */
+    float *q;      /* [WORK_ROWS, d] queries / sqrt(d) */
+    float *score;  /* [WORK_ROWS, WORK_CHUNK] */
     float *keys;   /* [d, KV_BLOCK] */
     float *values; /* [KV_BLOCK, stride] */
-    float *acc;    /* [ROWS, stride] */
+    float *acc;    /* [WORK_ROWS, stride] */
     size_t stride;
-    float max[ROWS], denom[ROWS];
+    float max[WORK_ROWS], denom[WORK_ROWS];
 } Work;
 
 /* attention_scratch_bytes - the Work of n_threads and, behind it, room for what work_partial() says. */

@@ -20,6 +20,8 @@ typedef struct {
     Arena arena;
     int n_heads, n; /* query heads; tokens */
     float *q, *k, *v, *out;
+    AttentionConfig config;
+    AttentionWeights weights; /* window, sinks */
 } Case;
 
 static void case_open(Case *c, KvType type, int kv_heads, int group, int d, int n) {
@@ -74,9 +76,12 @@ static void body(const Thread *t, void *arg) {
         int n = c->n - pos < r->piece ? c->n - pos : r->piece;
         Pass p = {.t = t, .kernels = kernels_best(), .n = n, .pos = pos, .layer = 1};
         Rows out = rows_open(&(RowBuffer){.dim = (int)row, .x = c->out + (size_t)pos * row}, &p);
-        AttentionState s = {
-            .n_heads = c->n_heads, .cache = c->cache, .q = c->q + (size_t)pos * row, .scratch = r->scratch};
-        attend(&p, &out, &(AttentionWeights){.rope = ROPE_MAIN}, &s);
+        AttentionState s = {.config = c->config,
+                            .n_heads = c->n_heads,
+                            .cache = c->cache,
+                            .q = c->q + (size_t)pos * row,
+                            .scratch = r->scratch};
+        attend(&p, &out, &c->weights, &s);
         team_barrier(t);
     }
 }
@@ -99,15 +104,22 @@ static double worst_error(const Case *c) {
     for (int r = 0; r<c->n; r += c->n> 100 ? 29 : 1) {
         for (int h = 0; h < c->n_heads; h++) {
             size_t at = ((size_t)r * (size_t)c->n_heads + (size_t)h) * (size_t)d;
+            const AttentionConfig *k = &c->config;
             double max = -1e300, total = 0, *sum = calloc((size_t)d, sizeof *sum);
-            for (int p = 0; p <= r; p++) {
+            double scale = k->scale > 0 ? (double)k->scale : 1 / sqrt(d);
+            int from = c->weights.window && r >= c->weights.window ? r - c->weights.window + 1 : 0;
+            if (k->temperature > 0)
+                scale *= 1 + (double)k->temperature * log(1 + floor((double)r / k->temperature_ctx));
+            for (int p = from; p <= r; p++) {
                 kv_cache_key(row, &c->cache, 1, h / group, p);
                 weight[p] = 0;
                 for (int i = 0; i < d; i++) weight[p] += (double)c->q[at + (size_t)i] * (double)row[i];
-                weight[p] /= sqrt(d);
+                weight[p] *= scale;
+                if (k->softcap > 0) weight[p] = (double)k->softcap * tanh(weight[p] / (double)k->softcap);
                 max = fmax(max, weight[p]);
             }
-            for (int p = 0; p <= r; p++) {
+            if (c->weights.sinks) total = exp((double)c->weights.sinks[h] - max);
+            for (int p = from; p <= r; p++) {
                 kv_cache_value(row, &c->cache, 1, h / group, p);
                 total += weight[p] = exp(weight[p] - max);
                 for (int i = 0; i < d; i++) sum[i] += weight[p] * (double)row[i];
@@ -139,6 +151,35 @@ static void equals_the_formula(void **state) {
                     double error = worst_error(&c);
                     if (!(error < 5e-6))
                         fail_msg("type %d shape %zu threads %d piece %d: error %g", type, i, threads, piece, error);
+                }
+            }
+            case_close(&c);
+        }
+    }
+}
+
+/* What families have besides: a window, a soft cap, sinks, another scale, a temperature; alone and together. */
+static void settings_equal_the_formula(void **state) {
+    (void)state;
+    static const float sinks[] = {0.5f, -1, 2, 0, 3, -2};
+    static const int shapes[][4] = {{3, 2, 64, 300}, {1, 6, 32, 700}}; /* KV heads, group, head_dim, tokens */
+    for (KvType type = KV_F32; type <= KV_Q8_0; type++) {
+        for (int i = 0; i < 16; i++) {
+            const int *s = shapes[i % 2];
+            Case c;
+            case_open(&c, type, s[0], s[1], s[2], s[3]);
+            if (i / 2 == 0 || i / 2 >= 5) c.weights.window = 3 + 97 * (i / 2);
+            if (i / 2 == 1 || i / 2 >= 5) c.config.softcap = 2;
+            if (i / 2 == 2 || i / 2 >= 5) c.weights.sinks = sinks;
+            if (i / 2 == 3 || i / 2 >= 6) c.config.scale = 0.3f;
+            if (i / 2 == 4 || i / 2 >= 7) c.config.temperature = 0.1f, c.config.temperature_ctx = 50;
+            for (int threads = 1; threads <= 3; threads += 2) {
+                for (int piece = 1; piece <= s[3]; piece = piece * 17 + 4) {
+                    memset(c.out, 0xff, (size_t)(c.n * c.n_heads * s[2]) * sizeof(float)); /* NaN */
+                    run(&c, piece, threads);
+                    double error = worst_error(&c);
+                    if (!(error < 1e-5))
+                        fail_msg("type %d case %d threads %d piece %d: error %g", type, i, threads, piece, error);
                 }
             }
             case_close(&c);
@@ -275,9 +316,13 @@ static void parts_are_balanced(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_the_formula),     cmocka_unit_test(cache_keeps_what_its_type_can),
-        cmocka_unit_test(exact_is_exact),         cmocka_unit_test(too_large_values_are_noticed),
-        cmocka_unit_test(nan_reaches_the_output), cmocka_unit_test(parts_are_balanced),
+        cmocka_unit_test(equals_the_formula),
+        cmocka_unit_test(settings_equal_the_formula),
+        cmocka_unit_test(cache_keeps_what_its_type_can),
+        cmocka_unit_test(exact_is_exact),
+        cmocka_unit_test(too_large_values_are_noticed),
+        cmocka_unit_test(nan_reaches_the_output),
+        cmocka_unit_test(parts_are_balanced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
