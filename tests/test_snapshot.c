@@ -72,7 +72,8 @@ static void test_round_trip(void **state) {
         open_all(&a, "tests/fixtures/base.gguf", type);
         open_all(&b, "tests/fixtures/base.gguf", type);
         read_tokens(&a);
-        assert_int_equal(turns_add(&turns, ROLE_USER, strdup("a\0b"), 3, &e), 0);
+        char *with_nul = memcpy(malloc(4), "a\0b", 4);
+        assert_int_equal(turns_add(&turns, ROLE_USER, with_nul, 3, &e), 0);
         assert_int_equal(turns_add(&turns, ROLE_ASSISTANT, strdup(""), 0, &e), 0);
         assert_int_equal(snapshot_write(path, &a.g, &turns, &e), 0);
         assert_int_equal(snapshot_read(path, &b.g, &back, &e), 0);

@@ -70,10 +70,11 @@ static void long_texts_are_cut_with_a_mark(void **state) {
     size_t bad;
     assert_true(utf8_valid(out, n, &bad));
     shown("/a/very/long/path/to/the/model.gguf", 35, 20, true, "/a/ve...e/model.gguf");
+    static const char text[] = "a\x01\xe7\x8c\xab\xff long enough to be cut somewhere";
     for (size_t room = 1; room < 40; room++) { /* never more than there is room for */
         char *small = malloc(room);
         assert_non_null(small);
-        n = text_show(small, room, "a\x01\xe7\x8c\xab\xff long enough to be cut somewhere", 40, 30, room % 2);
+        n = text_show(small, room, text, sizeof text - 1, 30, room % 2);
         assert_true(n < room && strlen(small) == n);
         free(small);
     }

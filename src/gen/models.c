@@ -120,7 +120,7 @@ int models_scan(ModelList *m, Error *e) {
         models_close(m);
         return -1;
     }
-    qsort(m->list, (size_t)m->n, sizeof *m->list, by_name);
+    if (m->n) qsort(m->list, (size_t)m->n, sizeof *m->list, by_name);
     return 0;
 }
 
