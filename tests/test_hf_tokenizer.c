@@ -129,6 +129,9 @@ static void bad_files_beside(void **state) {
         {"tokenizer_config.json", "{\"tokenizer_class\": \"LlamaTokenizer\", \"legacy\": 1}",
          "tokenizer_config.json: legacy: expected true or false"},
         {"special_tokens_map.json", "{", "special_tokens_map.json: JSON: expected"},
+        {"tokenizer.json", "[]", "tokenizer.json: JSON: expected an object"},
+        {"tokenizer.json", "{\"added_tokens\": {}}", "tokenizer.json: added_tokens: expected an array"},
+        {"tokenizer.json", "{\"added_tokens\": null, \"model\": {\"type\": \"BPE\"}}", "model.vocab: expected"},
         {"added_tokens.json", "3", "added_tokens.json: JSON: expected an object"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -139,6 +142,8 @@ static void bad_files_beside(void **state) {
         assert_int_equal(file_read(&data, &n, DIR "llama/tokenizer.json", &e), 0);
         memory_put("tokenizer.json", data, n);
         free(data);
+        static const char config[] = "{\"bos_token\": \"<new>\"}";
+        memory_put("tokenizer_config.json", config, strlen(config));
         memory_put(cases[i].name, cases[i].content, strlen(cases[i].content));
         assert_null(tokenizer_open(MEMORY, &e));
         if (!strstr(e.text, cases[i].why)) fail_msg("expected \"%s\" in \"%s\"", cases[i].why, e.text);

@@ -138,6 +138,9 @@ static void adder_close(Adder *a) {
 /* more: how many tokens may come. */
 static int adder_init(Adder *a, cJSON *root, size_t more, const char *file, Error *e) {
     const cJSON *list = get(root, "added_tokens"), *item;
+    if (!cJSON_IsObject(root)) return fail(e, "%s: JSON: expected an object, found something else", file);
+    if (list && !cJSON_IsArray(list)) return fail(e, "%s: added_tokens: expected an array, found something else", file);
+    if (!list) cJSON_DeleteItemFromObjectCaseSensitive(root, "added_tokens"); /* null */
     *a = (Adder){.root = root, .vocab = get(get(root, "model"), "vocab"), .file = file};
     a->next = a->n_model = cJSON_GetArraySize(a->vocab);
     if (!table_init(&a->added, more + (size_t)cJSON_GetArraySize(list)))
@@ -277,6 +280,7 @@ static int add_tokens(cJSON *root, const Beside *b, const char *file, Error *e) 
                   (size_t)cJSON_GetArraySize(get(b->config, "added_tokens_decoder"));
     static const char *const lists[] = {"extra_special_tokens", "additional_special_tokens"};
     for (int i = 0; i < 2; i++) more += (size_t)cJSON_GetArraySize(said(b, lists[i]));
+    a = (Adder){0};
     int status = adder_init(&a, root, more, file, e);
     if (!status) status = add_listed(&a, b, e);
     if (!status) status = add_special(&a, b, e);
