@@ -18,7 +18,7 @@ int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile v
                                               void (*on_free)(const volatile void *)) __attribute__((weak));
 size_t __sanitizer_get_allocated_size(const volatile void *p) __attribute__((weak));
 
-static size_t held, peak; /* changed by atomic operations: OpenMP threads allocate too */
+static size_t held = (size_t)1 << 40, peak; /* far from 0: what was allocated before the hooks is freed under them */
 
 static void on_malloc(const volatile void *p, size_t n) {
     (void)p;
