@@ -22,21 +22,27 @@ static int parse(Options *o, const char *line, Error *e) {
     return options_parse(o, argc, argv, e);
 }
 
+/* Parses another line into o. */
+static int again(Options *o, const char *line, Error *e) {
+    options_close(o);
+    return parse(o, line, e);
+}
+
 static void test_good(void **state) {
     (void)state;
-    Options o;
+    Options o = {0};
     Error e;
-    assert_int_equal(parse(&o, "m.bin", &e), 0);
+    assert_int_equal(again(&o, "m.bin", &e), 0);
     assert_string_equal(o.mode, "generate");
     assert_true(o.sampler.temperature == 1 && o.sampler.top_p == 0.9f && !o.seed_given);
-    assert_int_equal(parse(&o, "-t 0.5 m.bin -p 0.25 -s 0 -n 7 -i hi -z tok -m chat -y sys", &e), 0);
+    assert_int_equal(again(&o, "-t 0.5 m.bin -p 0.25 -s 0 -n 7 -i hi -z tok -m chat -y sys", &e), 0);
     assert_true(o.sampler.temperature == 0.5f && o.sampler.top_p == 0.25f && o.seed_given && o.sampler.seed == 0);
     assert_int_equal(o.steps, 7);
     assert_string_equal(o.checkpoint, "m.bin");
     assert_string_equal(o.prompt, "hi");
     assert_string_equal(o.tokenizer, "tok");
     assert_string_equal(o.system, "sys");
-    assert_int_equal(parse(&o,
+    assert_int_equal(again(&o,
                            "m --temperature=0 --top-k 40 --min-p=0.1 --stop a --stop=b --tokens 1,2,3 --seed "
                            "18446744073709551615 --kv-type q8_0 --json --rope-scaling=yarn --rope-theta 1e6",
                            &e),
@@ -52,32 +58,33 @@ static void test_good(void **state) {
     assert_true(o.n_tokens == 3 && o.tokens[0] == 4 && o.tokens[2] == 6);
     options_close(&o);
     assert_int_equal(
-        parse(&o, "m --seed 18446744073709551615 --kv-type q8_0 --json --rope-scaling=yarn --rope-theta 1e6", &e), 0);
+        again(&o, "m --seed 18446744073709551615 --kv-type q8_0 --json --rope-scaling=yarn --rope-theta 1e6", &e), 0);
     assert_true(o.sampler.seed == UINT64_MAX && o.kv_type == KV_Q8_0 && o.json);
     assert_true(o.rope_scaling == ROPE_SCALING_YARN && o.rope_theta == 1e6);
     options_close(&o);
     assert_int_equal(
-        parse(&o, "m --logit-bias 13-1.5 --ban 4,5 --samplers temperature;top_k --dry-sequence-breaker none", &e), 0);
+        again(&o, "m --logit-bias 13-1.5 --ban 4,5 --samplers temperature;top_k --dry-sequence-breaker none", &e), 0);
     assert_true(o.n_bias == 3 && o.bias[0].id == 13 && o.bias[0].bias == -1.5f && o.bias[2].id == 5);
     assert_true(o.sampler.n_order == 2 && o.sampler.order[1] == SAMPLER_TOP_K && o.n_breaker == 0);
-    assert_int_equal(parse(&o, "m -m perplexity --decode --break v-rotated", &e), 0);
+    assert_int_equal(again(&o, "m -m perplexity --decode --break v-rotated", &e), 0);
     assert_true(o.decode && o.mistake == MISTAKE_V_ROTATED);
-    assert_int_equal(parse(&o, "m -m bench -P 0 -d 128", &e), 0);
+    assert_int_equal(again(&o, "m -m bench -P 0 -d 128", &e), 0);
     assert_true(o.bench_runs == 5 && o.bench_prefill == 0 && o.bench_depth == 128);
     if (mode_find("bench")) { /* -r is a number there, a file elsewhere */
-        assert_int_equal(parse(&o, "m -m bench -r 3", &e), 0);
+        assert_int_equal(again(&o, "m -m bench -r 3", &e), 0);
         assert_int_equal(o.bench_runs, 3);
-        assert_int_equal(parse(&o, "m -m bench -r often", &e), -1);
+        assert_int_equal(again(&o, "m -m bench -r often", &e), -1);
         assert_non_null(strstr(e.text, "runs"));
-        assert_int_equal(parse(&o, "m -r 3 -m bench", &e), 0);
+        assert_int_equal(again(&o, "m -r 3 -m bench", &e), 0);
         assert_int_equal(o.bench_runs, 3);
     }
-    assert_int_equal(parse(&o, "m -s -1", &e), 0);
+    assert_int_equal(again(&o, "m -s -1", &e), 0);
     assert_true(o.sampler.seed == UINT64_MAX);
-    assert_int_equal(parse(&o, "-- -odd-name.bin", &e), 0);
+    assert_int_equal(again(&o, "-- -odd-name.bin", &e), 0);
     assert_string_equal(o.checkpoint, "-odd-name.bin");
-    assert_int_equal(parse(&o, "--help", &e), 0);
+    assert_int_equal(again(&o, "--help", &e), 0);
     assert_true(o.help);
+    options_close(&o);
 }
 
 static void test_bad(void **state) {
@@ -232,24 +239,25 @@ static void test_help(void **state) {
 
 static void test_environment(void **state) {
     (void)state;
-    Options o;
+    Options o = {0};
     Error e;
     setenv("RUN_CPU", "bogus", 1);
-    assert_int_equal(parse(&o, "m", &e), -1);
+    assert_int_equal(again(&o, "m", &e), -1);
     assert_non_null(strstr(e.text, "RUN_CPU: expected ref"));
     setenv("RUN_CPU", "ref", 1);
-    assert_int_equal(parse(&o, "m --color", &e), 0);
+    assert_int_equal(again(&o, "m --color", &e), 0);
     assert_true(o.kv_type == KV_F32 && o.color && o.precise == SWITCH_OFF);
     unsetenv("RUN_CPU");
     setenv("NO_COLOR", "1", 1);
-    assert_int_equal(parse(&o, "m --color -m logits", &e), -1);
-    assert_int_equal(parse(&o, "m --color", &e), 0);
+    assert_int_equal(again(&o, "m --color -m logits", &e), -1);
+    assert_int_equal(again(&o, "m --color", &e), 0);
     assert_false(o.color);
     unsetenv("NO_COLOR");
-    assert_int_equal(parse(&o, "m -m logits", &e), 0);
+    assert_int_equal(again(&o, "m -m logits", &e), 0);
     assert_true(o.precise == SWITCH_ON);
-    assert_int_equal(parse(&o, "m -m logits --precise=off", &e), 0);
+    assert_int_equal(again(&o, "m -m logits --precise=off", &e), 0);
     assert_true(o.precise == SWITCH_OFF);
+    options_close(&o);
 }
 
 int main(void) {
