@@ -172,7 +172,9 @@ static void weighted_values(Work *w, const KvCache *c, int layer, const Task *t,
 /* 1 / sqrt(d), or what the model has instead. */
 static float query_scale(const AttentionConfig *c, int d, int pos) {
     float scale = c->unscaled ? 1 : c->scale > 0 ? c->scale : 1 / sqrtf((float)d);
-    return c->temperature > 0 ? scale * (1 + c->temperature * logf((float)(1 + pos / c->temperature_ctx))) : scale;
+    if (!(c->temperature > 0)) return scale;
+    int contexts = pos / c->temperature_ctx; /* rounded down */
+    return scale * (1 + c->temperature * logf((float)(1 + contexts)));
 }
 
 /* The task over positions [from, to): softmax(q k^T / sqrt(d)) v is acc / denom. */

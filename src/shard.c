@@ -63,7 +63,7 @@ static void drop(const Shard *s, const Mat *w, int from, int to) {
 
 static void *keep(Shard *s, size_t bytes, Error *e) {
     void **copies = realloc(s->copies, (size_t)(s->n_copies + 1) * sizeof *copies);
-    void *copy = malloc(bytes);
+    void *copy = malloc(bytes + 1);
     if (copies) s->copies = copies;
     if (!copies || !copy) {
         free(copy);

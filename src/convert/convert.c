@@ -52,6 +52,7 @@ static int copy_tokenizer(Writer *w, const char *from_dir, const char *to_dir, b
         if (file_map(&file, from, w->e)) return -1;
         w->copied = &file;
         int status = write_file(w, to, copy_body);
+        w->copied = NULL;
         file_close(&file);
         if (status) return -1;
         *carried |= i < AFTER_VOCABULARIES;

@@ -87,7 +87,8 @@ int follow(const Options *o, Error *e) {
         switch (order.kind) {
         case ORDER_MODEL: open_model(&s, o, &order, e); break;
         case ORDER_STATE:
-            tokens = realloc(tokens, (size_t)order.n_batch * sizeof *tokens);
+            free(tokens);
+            tokens = malloc((size_t)order.n_batch * sizeof *tokens);
             room = tokens ? order.n_batch : 0;
             open_state(&s, o, &order, e);
             break;

@@ -125,8 +125,9 @@ static int write_answer(Chat *c, const int *ids, int n, Error *e) {
     record_close(&c->record);
     bool nothing = !status && c->g.n_decode == 0 && strcmp(c->g.reason, "interrupt") == 0;
     if (nothing) turns_pop(&c->turns); /* the question, too: it was not read to its end */
-    if (status || nothing) free(reply);
-    return status || nothing ? status : turns_add(&c->turns, ROLE_ASSISTANT, reply, n_reply, e);
+    if (!status && !nothing) return turns_add(&c->turns, ROLE_ASSISTANT, reply, n_reply, e);
+    free(reply);
+    return status;
 }
 
 /* A message that cannot be answered is dropped: said on a terminal, where the chat goes on; a failure in a pipe. */
