@@ -234,7 +234,7 @@ static Value field(Jinja *j, const Str *path, const Args *args, int *automatic) 
     size_t n = 0;
     while (n < path->n && path->s[n] != '.' && path->s[n] != '[') n++;
     const char *at = path->s;
-    Value v = v_missing();
+    Value v;
     if (n == 0 || isdigit((unsigned char)*at)) {
         if ((n == 0) == (*automatic < 0) && *automatic != 0)
             j_fail(j, "cannot switch between automatic and manual field numbering");

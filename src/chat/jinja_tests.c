@@ -295,10 +295,12 @@ static Value s_index(Jinja *j, Value v, Value *a) {
     j_fail(j, "value is not in %s", type_name(v));
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): a list of initializers */
 #define SEQUENCE(kind)                                                                                                 \
     {.name = "count", .type = kind, .params = "value", .needed = 1, .run = s_count}, {                                 \
         .name = "index", .type = kind, .params = "value start stop", .needed = 1, .run = s_index                       \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 const Function jinja_other_methods[] = {
     {.name = "items", .type = T_DICT, .run = d_items},

@@ -168,7 +168,8 @@ int facts_config(Config *c, const Arch *a, Style style, const Facts *f, const ch
     if (!f->given[KEY_HEAD_DIM] && c->dim % c->n_heads)
         return fail(e, "%s: %s: expected a divisor of %s %d, found %d", path, label(name, a, style, KEY_N_HEADS),
                     label(other, a, style, KEY_DIM), c->dim, c->n_heads);
-    c->head_dim = (int)fact(f, KEY_HEAD_DIM, c->dim / c->n_heads);
+    int share = c->dim / c->n_heads;
+    c->head_dim = (int)fact(f, KEY_HEAD_DIM, share);
     if (fact(f, KEY_VALUE_DIM, c->head_dim) != c->head_dim)
         return fail(e, "%s: %s: expected the key length %d, found %g", path, label(name, a, style, KEY_VALUE_DIM),
                     c->head_dim, f->value[KEY_VALUE_DIM]);

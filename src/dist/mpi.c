@@ -61,7 +61,7 @@ int comm_open(Comm *c, int *argc, char ***argv, Error *e) {
     MPI_Comm_size(MPI_COMM_WORLD, &c->size);
     const char *payload = getenv("RUN_PAYLOAD");
     c->bf16 = payload && strcmp(payload, "bf16") == 0;
-    if (payload && !c->bf16 && strcmp(payload, "f32"))
+    if (payload && !c->bf16 && strcmp(payload, "f32") != 0)
         return fail(e, "RUN_PAYLOAD: expected f32 or bf16, found \"%.20s\"", payload);
     if (c->size <= MAX_RANKS) return 0;
     return fail(e, "MPI: ranks: expected at most %d, found %d", MAX_RANKS, c->size);
