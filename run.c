@@ -89,6 +89,8 @@ int main(int argc, char **argv) {
     } else if (o.version && comm.rank == 0) {
         version_print(stdout, program);
         code = 0;
+    } else if (o.help || o.version) { /* rank 0 says it */
+        code = 0;
     } else {
         o.program_version = program_version;
         o.argc = argc, o.argv = argv;

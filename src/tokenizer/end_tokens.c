@@ -94,7 +94,7 @@ void known_pieces(struct Tokenizer *t) {
         if (row >= 0) found[row] = id;
     }
     /* Two families have a token of such a name that ends nothing. */
-#define HAS(name) (found[row_of(name, sizeof name - 1)] >= 0)
+#define HAS(name) (found[row_of((name), sizeof(name) - 1)] >= 0)
     bool end_is_text =
         (HAS("<|return|>") && HAS("<|call|>")) || ((HAS("<|call|>") || HAS("<|calls|>")) && HAS("<|flush|>"));
     bool s_is_text = HAS("<|tool_response>");
