@@ -354,7 +354,7 @@ cJSON *build_from_spm(const File *file, const LlamaSteps *llama, bool legacy, Er
     if (!cJSON_AddStringToObject(model, "type", scored ? "Unigram" : "BPE")) goto done;
     if (!(llama ? build_llama_steps(root, *llama) : add_own_steps(root, model, &m, legacy, scored))) goto done;
     if (!scored) {
-        SpmPiece *order = malloc((size_t)m.n * sizeof *order);
+        SpmPiece *order = malloc(((size_t)m.n + 1) * sizeof *order);
         if (order) memcpy(order, m.pieces, (size_t)m.n * sizeof *order);
         if (order && !llama) qsort(order, (size_t)m.n, sizeof *order, best_first);
         merges = order ? merges_of(&m, order, !llama, e) : NULL;
