@@ -10,7 +10,8 @@ out=$(mktemp) && reasons=$(mktemp) || exit 1
 trap 'rm -f "$out" "$reasons"' EXIT
 dir=$(dirname "$0")
 TSAN_OPTIONS="suppressions=$dir/tsan.supp:halt_on_error=1:${TSAN_OPTIONS}"
-export TSAN_OPTIONS
+LSAN_OPTIONS="suppressions=$dir/lsan.supp:print_suppressions=0:${LSAN_OPTIONS}"
+export TSAN_OPTIONS LSAN_OPTIONS
 if [ -n "$EMULATOR" ]; then
     printf '#!/bin/sh\nexec %s %s "$@"\n' "$EMULATOR" "$RUN" >"$RUN.emulated"
     chmod +x "$RUN.emulated"
