@@ -7,8 +7,6 @@
 
 #include "checkpoint/formats.h"
 
-static bool str_is(Str s, const char *text) { return strlen(text) == s.n && memcmp(s.s, text, s.n) == 0; }
-
 /* Reads keys "ARCH.name"; `failed` collects, so that a list of reads needs one check. */
 typedef struct {
     const Gguf *g;
@@ -67,7 +65,7 @@ static int check_known(const Keys *k, const Arch *a) {
         if (key.n <= prefix + 1 || memcmp(key.s, k->arch, prefix) != 0 || key.s[prefix] != '.') continue;
         Str name = {key.s + prefix + 1, key.n - prefix - 1};
         bool found = key_find(a, STYLE_GGUF, name.s, name.n) >= 0;
-        for (size_t j = 0; j < sizeof other / sizeof *other && !found; j++) found = str_is(name, other[j]);
+        for (size_t j = 0; j < sizeof other / sizeof *other && !found; j++) found = gguf_str_is(name, other[j]);
         if (!found)
             return fail(k->e, "%s: %.*s: expected a key this program knows, found one that may change the maths",
                         k->path, (int)(key.n < 100 ? key.n : 100), key.s);
@@ -188,7 +186,7 @@ static int read_rope_rule(Keys *k, RopeConfig *r, int n_ctx, bool has_factor_set
     Error *e = k->e;
     if (gguf_get_str(k->g, full(k, "rope.scaling.type", key), &type, e) < 0) return -1;
     double scale = 1, attn = 1;
-    if (get_float(k, "rope.scale_linear", &scale) && scale != 1 && str_is(type, "none")) {
+    if (get_float(k, "rope.scale_linear", &scale) && scale != 1 && gguf_str_is(type, "none")) {
         type = (Str){"linear", 6};
         r->factor = scale;
     }
@@ -200,12 +198,12 @@ static int read_rope_rule(Keys *k, RopeConfig *r, int n_ctx, bool has_factor_set
     if (has_attn && !(attn > 0))
         return fail(e, "%s: %s.rope.scaling.attn_factor: expected a positive number, found %g", k->path, k->arch, attn);
 
-    bool none = str_is(type, "none");
-    if ((str_is(type, "linear") && r->factor == 1 && !has_factor) || (str_is(type, "yarn") && !has_factor))
+    bool none = gguf_str_is(type, "none");
+    if ((gguf_str_is(type, "linear") && r->factor == 1 && !has_factor) || (gguf_str_is(type, "yarn") && !has_factor))
         return fail(e, "%s: %s.rope.scaling.factor: expected the key, found none", k->path, k->arch);
-    if (str_is(type, "linear")) {
+    if (gguf_str_is(type, "linear")) {
         r->scaling = r->factor == 1 ? ROPE_SCALING_NONE : ROPE_SCALING_LINEAR;
-    } else if (str_is(type, "yarn")) {
+    } else if (gguf_str_is(type, "yarn")) {
         r->scaling = ROPE_SCALING_YARN;
         get_float(k, "rope.scaling.yarn_beta_fast", &r->beta_fast);
         get_float(k, "rope.scaling.yarn_beta_slow", &r->beta_slow);
@@ -215,7 +213,7 @@ static int read_rope_rule(Keys *k, RopeConfig *r, int n_ctx, bool has_factor_set
         /* llama.cpp multiplies the key with YaRN's 0.1 ln(factor) + 1, Hugging Face replaces that. */
         double grown = r->factor > 1 ? log(r->factor) : 0;
         if (has_attn) attn *= (0.1 * grown + 1) / (0.1 * r->mscale_all_dim * grown + 1);
-    } else if (str_is(type, "longrope") || (none && has_factor_sets)) {
+    } else if (gguf_str_is(type, "longrope") || (none && has_factor_sets)) {
         r->scaling = ROPE_SCALING_LONGROPE;
         r->factor = (double)n_ctx / r->original_ctx;
     } else if (!none) {

@@ -333,17 +333,15 @@ void gguf_close(Gguf *g) {
     *g = (Gguf){0};
 }
 
-static bool str_is(Str s, const char *text) { return strlen(text) == s.n && memcmp(s.s, text, s.n) == 0; }
-
 const GgufKv *gguf_find(const Gguf *g, const char *key) {
     for (size_t i = 0; i < g->n_kv; i++)
-        if (str_is(g->kv[i].key, key)) return &g->kv[i];
+        if (gguf_str_is(g->kv[i].key, key)) return &g->kv[i];
     return NULL;
 }
 
 const GgufTensor *gguf_tensor(const Gguf *g, const char *name) {
     for (size_t i = 0; i < g->n_tensors; i++)
-        if (str_is(g->tensors[i].name, name)) return &g->tensors[i];
+        if (gguf_str_is(g->tensors[i].name, name)) return &g->tensors[i];
     return NULL;
 }
 

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "io/file.h"
@@ -12,6 +13,8 @@ typedef struct {
     const char *s; /* not NUL-terminated, may hold NUL bytes; points into the mapping */
     size_t n;      /* bytes */
 } Str;
+
+static inline bool gguf_str_is(Str s, const char *text) { return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0; }
 
 typedef enum {
     GGUF_U8,

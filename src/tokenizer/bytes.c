@@ -49,3 +49,26 @@ void bytes_close(Bytes *b) {
     free(b->s);
     *b = (Bytes){.left = b->left};
 }
+
+int base64_digit(unsigned char c) {
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+bool base64_decode(const char *s, size_t n, unsigned char *out, size_t *n_out) {
+    unsigned group = 0;
+    int bits = 0;
+    *n_out = 0;
+    while (n > 0 && s[n - 1] == '=') n--;
+    for (size_t i = 0; i < n; i++) {
+        int digit = base64_digit((unsigned char)s[i]);
+        if (digit < 0) return false;
+        group = group << 6 | (unsigned)digit;
+        if ((bits += 6) < 8) continue;
+        bits -= 8;
+        out[(*n_out)++] = (unsigned char)(group >> bits);
+    }
+    return true;
+}

@@ -16,6 +16,11 @@ int bytes_add(Bytes *b, const char *s, size_t n, Error *e);
 int bytes_add_char(Bytes *b, unsigned code, Error *e); /* as UTF-8 */
 void bytes_close(Bytes *b);
 
+/* base64_decode - the bytes of a base64 text, padding and all, into out [n / 4 * 3 + 2]; false when it is none.
+ * Source: RFC 4648, section 4. */
+int base64_digit(unsigned char c); /* 0 to 63; -1: none */
+bool base64_decode(const char *s, size_t n, unsigned char *out, size_t *n_out);
+
 /* text_allowance - what all steps together may write for a text of n bytes: 1 MiB and 64 for each. A step writes a byte
  * for each or, at most, 11 (U+FDFA in NFKC). */
 size_t text_allowance(size_t n);

@@ -5,27 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tokenizer/bytes.h"
 #include "tokenizer/unicode.h"
-
-/* Bytes of the base64 text (padding and all) into out; false when it is none. */
-static bool decode_base64(const char *s, size_t n, unsigned char *out, size_t *n_out) {
-    static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t bits = 0;
-    size_t k = 0;
-    int have = 0;
-    while (n > 0 && s[n - 1] == '=') n--;
-    for (size_t i = 0; i < n; i++) {
-        const char *letter = s[i] ? strchr(LETTERS, s[i]) : NULL;
-        if (!letter) return false;
-        bits = bits << 6 | (uint32_t)(letter - LETTERS);
-        have += 6;
-        if (have < 8) continue;
-        have -= 8;
-        out[k++] = (unsigned char)(bits >> have);
-    }
-    *n_out = k;
-    return true;
-}
 
 static uint32_t unit_at(const Charsmap *m, size_t i) {
     const unsigned char *p = m->trie + 4 * i;
@@ -55,7 +36,7 @@ int charsmap_init(Charsmap *m, const char *base64, size_t n, const char *what, E
     size_t size;
     *m = (Charsmap){.blob = malloc(n + 1)};
     if (!m->blob) return fail(e, "%s: memory: expected %zu bytes, found none", what, n);
-    if (!decode_base64(base64, n, m->blob, &size))
+    if (!base64_decode(base64, n, m->blob, &size))
         return fail(e, "%s: precompiled_charsmap: expected base64, found something else", what);
     return read_blob(m, size, what, e);
 }

@@ -12,8 +12,6 @@
 
 static const char METASPACE[] = "\xe2\x96\x81"; /* ▁ */
 
-static bool str_is(Str s, const char *text) { return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0; }
-
 static uint32_t read_u32(const unsigned char *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -216,7 +214,8 @@ static int read_name(struct Tokenizer *t, const Gguf *g, Error *e) {
         phi3 = strncasecmp(name.s + i, "phi3", 4) == 0 || (i + 5 <= name.n && strncasecmp(name.s + i, "phi-3", 5) == 0);
     for (int i = 0; phi3 && i < t->raw.n; i++) {
         Str text = {t->raw.tokens[i].text, t->raw.tokens[i].n};
-        t->raw.tokens[i].rstrip = !str_is(text, "<unk>") && !str_is(text, "<s>") && !str_is(text, "<|endoftext|>");
+        t->raw.tokens[i].rstrip =
+            !gguf_str_is(text, "<unk>") && !gguf_str_is(text, "<s>") && !gguf_str_is(text, "<|endoftext|>");
     }
     return 0;
 }
@@ -232,7 +231,7 @@ static const Pre *read_pre(struct Tokenizer *t, const Gguf *g, bool gemma4, Erro
     if (!pre)
         fail(e, "%s: tokenizer.ggml.pre: expected a pre-tokenizer that llama.cpp knows, found \"%.*s\"", g->file->path,
              name.n > 60 ? 60 : (int)name.n, name.s);
-    if (str_is(name, "default"))
+    if (gguf_str_is(name, "default"))
         snprintf(t->note, sizeof t->note,
                  "tokenizer.ggml.pre: %s: the file does not say how its model cuts text into words; the ids may be "
                  "wrong, convert it anew",
@@ -258,12 +257,12 @@ int read_gguf_vocab(struct Tokenizer *t, const Gguf *g, Error *e) {
     if (found < 0) return -1;
     if (!found) return fail(e, "%s: tokenizer.ggml.model: expected a vocabulary, found none", file);
     for (size_t i = 0; i < sizeof MODELS / sizeof *MODELS; i++)
-        if (str_is(model, MODELS[i].name)) m = &MODELS[i];
+        if (gguf_str_is(model, MODELS[i].name)) m = &MODELS[i];
     if (!m)
         return fail(e, "%s: tokenizer.ggml.model: expected llama, gpt2, gemma4, t5 or bert, found \"%.*s\"", file,
                     model.n > 60 ? 60 : (int)model.n, model.s);
     const Pre *pre = NULL;
-    if (m->model == GGUF_RANKED && !(pre = read_pre(t, g, str_is(model, "gemma4"), e))) return -1;
+    if (m->model == GGUF_RANKED && !(pre = read_pre(t, g, gguf_str_is(model, "gemma4"), e))) return -1;
     Spelling spelling = pre && !(pre->flags & PRE_METASPACE) ? SPELL_BYTE_ALPHABET : SPELL_METASPACE;
     if (read_pieces(t, g, spelling, m->model == GGUF_SCORED || m->model == GGUF_UNIGRAM, e) ||
         read_special(t, g, m, pre, e))

@@ -7,33 +7,17 @@
 
 #include "base/text.h"
 #include "io/json.h"
+#include "tokenizer/bytes.h"
 #include "tokenizer/impl.h"
 #include "tokenizer/pre.h"
 
 enum { MAX_RANKS = 1 << 23, MAX_PIECE = 1 << 10 };
 
-static int digit64(unsigned char c) {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Base64 of n characters to bytes; their number, or -1 when it is none. */
+/* Padded base64 of n characters to bytes; their number, or -1 when it is none. */
 static int decode64(const char *s, size_t n, char *out) {
-    int count = 0, bits = 0;
-    unsigned group = 0;
+    size_t count;
     if (n == 0 || n % 4 || n > MAX_PIECE) return -1;
-    while (n > 0 && s[n - 1] == '=') n--;
-    for (size_t i = 0; i < n; i++) {
-        int d = digit64((unsigned char)s[i]);
-        if (d < 0) return -1;
-        group = group << 6 | (unsigned)d;
-        if ((bits += 6) < 8) continue;
-        bits -= 8;
-        out[count++] = (char)(group >> bits & 0xff);
-    }
-    return count;
+    return base64_decode(s, n, (unsigned char *)out, &count) ? (int)count : -1;
 }
 
 /* ---- special tokens and expressions by the number of ranks ---------------------------------------------- */
@@ -185,7 +169,7 @@ static bool next_line(const char **at, const char *end, const char **token, size
     const char *s = *at;
     long value = 0;
     *rank = -1;
-    while (s < end && (digit64((unsigned char)*s) >= 0 || *s == '=')) s++;
+    while (s < end && (base64_digit((unsigned char)*s) >= 0 || *s == '=')) s++;
     *token = *at;
     *n = (size_t)(s - *at);
     if (*n == 0 || s == end || *s++ != ' ' || s == end || *s < '0' || *s > '9') return false;
