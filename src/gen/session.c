@@ -146,10 +146,6 @@ static void find_stop_tokens(Session *s, const Options *o) {
     }
 }
 
-const Kernels *session_kernels(const Session *s, const Options *o) {
-    return o->precise == SWITCH_ON && s->model.int8 ? &kernels_ref : NULL;
-}
-
 int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     if (session_ranks(s, o, e)) return -1;
     const Config *c = &s->model.config;
@@ -157,8 +153,7 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
                        .n_batch = o->batch,
                        .n_threads = o->threads,
                        .kv_type = o->kv_type,
-                       .deterministic = o->deterministic,
-                       .kernels = session_kernels(s, o)};
+                       .deterministic = o->deterministic};
     if (so.n_threads == 0) so.n_threads = model_default_threads(&s->model);
     if (kv_type_check(so.kv_type, c->head_dim, o->checkpoint, e)) return -1;
     bool free_choice = so.n_ctx == 0;
@@ -202,6 +197,7 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
     if (rope_override(&config, o, o->checkpoint, e)) goto failed;
     if (mistake_make(&s->checkpoint, &config, &weights, o->mistake, o->ctx, e)) goto failed;
     model_init(&s->model, &config, &weights);
+    if (o->precise == SWITCH_ON) s->model.int8 = false;
     session_add_eos(s, s->checkpoint.eos, s->checkpoint.n_eos);
     /* llama2.c's models put BOS between two stories: its run.c ends there too. */
     if (s->checkpoint.format == FORMAT_LLAMA2C) session_add_eos(s, &s->checkpoint.bos, 1);

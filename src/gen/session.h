@@ -34,10 +34,6 @@ Tokenizer *session_tokenizer(const Options *o, const Gguf *gguf, Error *e);
 /* session_note - says on o->log what the user should know of the vocabulary. */
 void session_note(const Tokenizer *t, const Options *o);
 
-/* session_kernels - those of --precise: the C kernels where weights are quantized, for the faster ones take int8
- * activations there; NULL: the fastest. */
-const Kernels *session_kernels(const Session *s, const Options *o);
-
 /* session_state - opens the State for a context of n_ctx tokens (0: the default, capped at the model's, 4096
  * and what memory allows, which is said on o->log). */
 int session_state(Session *s, const Options *o, int n_ctx, Error *e);

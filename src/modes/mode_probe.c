@@ -33,11 +33,8 @@ static int score(double *loss, const Session *s, const Options *o, const RopeCon
                  Error *e) {
     Model m = s->model;
     State state;
-    StateOptions options = {.n_ctx = n,
-                            .n_batch = n,
-                            .n_threads = o->threads ? o->threads : team_default_size(),
-                            .kv_type = KV_F32,
-                            .kernels = session_kernels(s, o)};
+    StateOptions options = {
+        .n_ctx = n, .n_batch = n, .n_threads = o->threads ? o->threads : team_default_size(), .kv_type = KV_F32};
     m.config.rope = *rope;
     if (rope_check(&m.config.rope, m.config.head_dim, o->checkpoint, e) || state_fits(&m, &options, o->checkpoint, e) ||
         state_init(&state, &m, &options, e))
