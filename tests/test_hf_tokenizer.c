@@ -85,6 +85,17 @@ static void ids_equal_transformers(void **state) {
     assert_true(compared > 250);
 }
 
+/* A directory in memory that holds one file, the fixture's tokenizer.json. */
+static void only_llama(void) {
+    Error e = {0};
+    char *data;
+    size_t n;
+    memory_clear();
+    assert_int_equal(file_read(&data, &n, DIR "llama/tokenizer.json", &e), 0);
+    memory_put("tokenizer.json", data, n);
+    free(data);
+}
+
 /* Where the chat template comes from. */
 static void templates(void **state) {
     (void)state;
@@ -104,12 +115,7 @@ static void templates(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error e = {0};
-        char *data;
-        size_t n;
-        memory_clear();
-        assert_int_equal(file_read(&data, &n, DIR "llama/tokenizer.json", &e), 0);
-        memory_put("tokenizer.json", data, n);
-        free(data);
+        only_llama();
         for (int k = 0; k < 2 && cases[i].name[k]; k++)
             memory_put(cases[i].name[k], cases[i].content[k], strlen(cases[i].content[k]));
         Tokenizer *t = tokenizer_open(MEMORY, &e);
@@ -136,12 +142,7 @@ static void bad_files_beside(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error e = {0};
-        char *data;
-        size_t n;
-        memory_clear();
-        assert_int_equal(file_read(&data, &n, DIR "llama/tokenizer.json", &e), 0);
-        memory_put("tokenizer.json", data, n);
-        free(data);
+        only_llama();
         static const char config[] = "{\"bos_token\": \"<new>\"}";
         memory_put("tokenizer_config.json", config, strlen(config));
         memory_put(cases[i].name, cases[i].content, strlen(cases[i].content));
