@@ -208,3 +208,8 @@ int text_drop_mark(char *text, size_t *n, const char *what, Error *e) {
     if (*n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) memmove(text, text + 3, *n -= 3);
     return 0;
 }
+
+void text_list(char *list, size_t room, const char *separator, const char *item) {
+    size_t n = strlen(list);
+    snprintf(list + n, room - n, "%s%s", n ? separator : "", item);
+}

@@ -38,3 +38,6 @@ void text_print_json(FILE *out, const char *s, size_t n);
 /* text_drop_mark - drops a UTF-8 byte order mark at the start of the *n bytes; refuses UTF-16 and UTF-32, by their
  * marks or their zero bytes. what: whose text it is. */
 int text_drop_mark(char *text, size_t *n, const char *what, Error *e);
+
+/* text_list - adds an item to the list [room], behind the separator when it is not the first; cut at room. */
+void text_list(char *list, size_t room, const char *separator, const char *item);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "io/file.h"
 
 /* Templates by name, for models that carry none. The whole conversation is in `messages`. */
@@ -78,8 +79,7 @@ const char *chat_template_named(const char *name) {
 
 const char *chat_template_names(char out[200]) {
     out[0] = 0;
-    for (int i = 0; i < N_NAMED; i++)
-        snprintf(out + strlen(out), 200 - strlen(out), "%s%s", i ? ", " : "", named[i].name);
+    for (int i = 0; i < N_NAMED; i++) text_list(out, 200, ", ", named[i].name);
     return out;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "checkpoint/mistake.h"
 #include "kernels/kernels.h"
 
@@ -90,7 +91,7 @@ static int parse_mistake(Options *o, const char *text, Error *e) {
             o->mistake = (Mistake)i;
             return 0;
         }
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 1 ? ", " : "", mistakes[i].name);
+        text_list(list, sizeof list, ", ", mistakes[i].name);
     }
     return fail(e, "--break: expected %.300s, found '%s'", list, text);
 }
@@ -150,8 +151,7 @@ static int parse_stages(SamplerParams *p, const char *text, Error *e) {
         at += n;
         if (!*at) return 0;
     }
-    for (int i = 0; i < SAMPLER_COUNT; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ";" : "", sampler_stage_names[i]);
+    for (int i = 0; i < SAMPLER_COUNT; i++) text_list(list, sizeof list, ";", sampler_stage_names[i]);
     return fail(e, "--samplers: expected some of %s, found '%.60s'", list, text);
 }
 
@@ -264,8 +264,7 @@ static int parse(Options *o, int argc, char **argv, const Mode *mode, Error *e) 
         if (!flag_used(f, mode)) {
             char list[160] = "";
             for (const Mode *m = modes; m->name; m++)
-                if (flag_used(f, m))
-                    snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", m->name);
+                if (flag_used(f, m)) text_list(list, sizeof list, ", ", m->name);
             return fail(e, "--%s: expected -m %s, found -m %s, which does not use it", f->name, list, mode->name);
         }
         if (store(o, f, value, e)) return -1;
@@ -372,8 +371,7 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
     const Mode *mode = mode_find(o->mode);
     if (!mode) {
         char list[160] = "";
-        for (const Mode *m = modes; m->name; m++)
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", m == modes ? "" : ", ", m->name);
+        for (const Mode *m = modes; m->name; m++) text_list(list, sizeof list, ", ", m->name);
         return fail(e, "--mode: expected %.200s, found '%.60s'", list, o->mode);
     }
     o->given = calloc((size_t)argc + 1, sizeof *o->given);
