@@ -40,15 +40,16 @@ static int write_bin_list(Writer *w, const Field *list, int n, int group) {
 
 /* Nothing but what llama2.c computes. */
 static bool plain_llama(const Config *c, const Weights *w) {
-    const Config zero = {0};
+    const AttentionConfig *a = &c->attn;
+    bool attention = a->scale == 0 && a->softcap == 0 && a->clamp == 0 && a->qk_norm == QK_NORM_NONE &&
+                     a->temperature == 0 && a->temperature_ctx == 0 && !a->see_ahead && !a->unscaled && !a->interleaved;
     bool scales = c->embedding_scale != 0 || c->residual_scale != 0 || c->logit_scale != 0 || c->logit_softcap != 0;
     bool norms = c->no_pre_norm || c->parallel || c->norm_offset != 0 || w->layers[0].attn_post_norm;
     for (int i = 0; i < c->n_layers; i++) {
         const AttentionWeights *l = &w->layers[i].attn;
         if (l->rope != ROPE_MAIN || (l->window && l->window < c->n_ctx)) return false;
     }
-    return c->norm == NORM_RMSNORM && c->ffn == FFN_SWIGLU && c->pos == POS_ROPE && !scales && !norms &&
-           memcmp(&c->attn, &zero.attn, sizeof c->attn) == 0;
+    return c->norm == NORM_RMSNORM && c->ffn == FFN_SWIGLU && c->pos == POS_ROPE && !scales && !norms && attention;
 }
 
 int write_llama2c(Writer *w) {

@@ -140,8 +140,8 @@ void file_drop(const File *f, const void *from, size_t n) {
     if (at < begin || at - begin > f->size || n > f->size - (at - begin)) return;
     uintptr_t first = (at + page - 1) / page * page, end = (at + n) / page * page;
     /* Stays reserved, so that nothing else comes to lie within the mapping that file_close unmaps. */
-    if (end > first)
-        mmap((void *)first, end - first, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+    if (end > first && mmap((void *)first, end - first, PROT_NONE, how, -1, 0) == MAP_FAILED) return; /* they stay */
 }
 
 /* One line a mapping: "from-to rwxp offset device inode    /path", numbers in hexadecimal. */

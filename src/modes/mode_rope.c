@@ -47,7 +47,7 @@ static int parse_vector(double **x, int *n, const char *flag, const char *text, 
 static int parse_floats(float **x, int *n, const char *flag, const char *text, Error *e) {
     double *wide = NULL;
     int status = parse_vector(&wide, n, flag, text, e);
-    if (!status && wide && !(*x = malloc((size_t)*n * sizeof **x)))
+    if (!status && wide && !(*x = malloc(((size_t)*n + 1) * sizeof **x)))
         status = fail(e, "--%s: memory: expected some, found none", flag);
     for (int i = 0; !status && i < *n; i++) (*x)[i] = (float)wide[i];
     free(wide);

@@ -228,7 +228,7 @@ int read_tiktoken(struct Tokenizer *t, const File *file, const cJSON *added, Err
     const Encoding *known = ENCODINGS;
     while (known->n_ranks && known->n_ranks != n_ranks) known++;
     bool named = cJSON_GetArraySize(added) > 0;
-    Filler f;
+    Filler f = {0};
     int n_ids = end_of_known(known, n_ranks, added);
     if (n_ids - n_ranks > 1 << 15)
         return fail(e, "%s: added tokens: expected ids near the ranks, found %d", file->path, n_ids - 1);
@@ -324,7 +324,7 @@ int read_tekken(struct Tokenizer *t, const cJSON *root, const char *file, Error 
         strlen(get(item, "token_str")->valuestring);
     cJSON_ArrayForEach(item, vocab) if (cJSON_IsString(get(item, "token_bytes"))) bytes +=
         strlen(get(item, "token_bytes")->valuestring);
-    Filler f;
+    Filler f = {0};
     if (fill_begin(&f, t, (size_t)n_ids, bytes, file, e) || fill_tekken_special(&f, special, n_special, e)) return -1;
     id = n_special;
     cJSON_ArrayForEach(item, vocab) {

@@ -82,7 +82,7 @@ void explain_reorder(float *x, int n, int cols, int heads, int rotary, bool to_h
 Mat explain_transposed(Case *c, const Mat *const *parts, int n) {
     size_t in = (size_t)parts[0]->cols, out = 0, at = 0;
     for (int i = 0; i < n; i++) out += (size_t)parts[i]->rows;
-    float *data = malloc(out * in * sizeof *data), *row = malloc(in * sizeof *row);
+    float *data = malloc((out * in + 1) * sizeof *data), *row = malloc(in * sizeof *row);
     if (!data || !row) {
         c->no_memory = true;
         free(data);
