@@ -217,7 +217,7 @@ static const Flag *find_flag(const char *arg, const Mode *mode) {
 /* One letter changed, added or left out, or two exchanged. */
 static bool is_near(const char *a, const char *b) {
     while (*a && *a == *b) a++, b++;
-    if (a[0] && a[1] && a[0] == b[1] && a[1] == b[0]) return strcmp(a + 2, b + 2) == 0;
+    if (a[0] && a[1] && b[0] && a[0] == b[1] && a[1] == b[0]) return strcmp(a + 2, b + 2) == 0;
     return (*a && strcmp(a + 1, b) == 0) || (*b && strcmp(a, b + 1) == 0) || (*a && *b && strcmp(a + 1, b + 1) == 0);
 }
 
