@@ -389,16 +389,8 @@ static void end_tokens(void **state) {
 /* Merges by rank over UTF-8 with U+2581 for spaces. */
 static void gemma4(void **state) {
     (void)state;
-    static const char *const tokens[] = {"3 <bos>",
-                                         "1 a",
-                                         "1 b",
-                                         "1 \u2581",
-                                         "1 \u2581"
-                                         "a",
-                                         "1 \n",
-                                         "1 \n\n\n",
-                                         "6 <0xC3>",
-                                         "6 <0xA9>"};
+    static const char *const tokens[] = {"3 <bos>", "1 a",      "1 b",      "1 \u2581", "1 \u2581a",
+                                         "1 \n",    "1 \n\n\n", "6 <0xC3>", "6 <0xA9>"};
     static const char *const merges[] = {"\u2581 a"};
     Builder b;
     Error e;
@@ -415,22 +407,9 @@ static void gemma4(void **state) {
 /* The models t5 and bert. */
 static void unigram_and_wordpiece(void **state) {
     (void)state;
-    static const char *const likely[] = {"3 <pad>",
-                                         "3 </s>",
-                                         "2 <unk>",
-                                         "1 \u2581",
-                                         "1 a",
-                                         "1 b",
-                                         "1 ab",
-                                         "1 \u2581"
-                                         "ab"};
-    static const char *const words[] = {"3 [UNK]",
-                                        "3 [CLS]",
-                                        "3 [SEP]",
-                                        "1 \u2581"
-                                        "ab",
-                                        "1 c",
-                                        "1 \u2581!"};
+    static const char *const likely[] = {"3 <pad>", "3 </s>", "2 <unk>", "1 \u2581",
+                                         "1 a",     "1 b",    "1 ab",    "1 \u2581ab"};
+    static const char *const words[] = {"3 [UNK]", "3 [CLS]", "3 [SEP]", "1 \u2581ab", "1 c", "1 \u2581!"};
     Builder b;
     Error e;
     MODEL(&b, "t5", likely);

@@ -74,8 +74,8 @@ static uint64_t pick_extreme(void) { return extreme[below(sizeof extreme / sizeo
 static const char *const hostile[] = {
     "",
     "\x1b]0;t\x07",
-    "\xc2\x9b"
-    "31m",
+    ("\xc2\x9b"
+     "31m"),
     "\xff\xfe",
     "\xe2\x80\xae",
     "../../../../etc/passwd",
