@@ -64,7 +64,6 @@ static void rotate_and_store(const Pass *p, const AttentionWeights *w, Attention
         if (h.kind == ROTATE_K) kv_cache_write_key(&s->cache, p->layer, h.head, p->pos + r, row_of(&h, r, d));
         if (h.kind == ROTATE_V) kv_cache_write_value(&s->cache, p->layer, h.head, p->pos + r, row_of(&h, r, d));
     }
-    team_done(&s->ready[h.kv_head]);
 }
 
 /* All heads of q at once, all heads of k at once: they have to be there, those of other ranks too. */
@@ -90,16 +89,33 @@ void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *
     int n = s->cache.n_kv_heads * heads_of_group(s), i;
     bool whole = s->config.qk_norm == QK_NORM_WHOLE;
     while (team_next(p->t, n, &i)) { /* each thread takes the next head of q, k or v */
-        project(p, xn, s, head_at(w, s, i));
-        if (!whole) rotate_and_store(p, w, s, head_at(w, s, i));
+        Head h = head_at(w, s, i);
+        project(p, xn, s, h);
+        if (!whole) rotate_and_store(p, w, s, h), team_done(&s->ready[h.kv_head]);
     }
     if (whole) norm_whole(p, w, s);
-    while (whole && team_next(p->t, n, &i)) rotate_and_store(p, w, s, head_at(w, s, i));
+    while (whole && team_next(p->t, n, &i)) {
+        Head h = head_at(w, s, i);
+        rotate_and_store(p, w, s, h), team_done(&s->ready[h.kv_head]);
+    }
     Rows heads = rows_open(&s->heads, p);
     attend(p, &heads, w, s);
     team_barrier(p->t);
     if (s->cache.head_dim % QK) rows_quantize_all(p, &heads);
     add_product(p, x, &w->wo, w->bo, &heads, residual, "attn_out");
+}
+
+void attention_remember(const Pass *p, const Rows *xn, const AttentionWeights *w, AttentionState *s) {
+    int group = heads_of_group(s), n = 2 * s->cache.n_kv_heads, i; /* k and v, the last two heads of each group */
+    bool whole = s->config.qk_norm == QK_NORM_WHOLE;
+    while (team_next(p->t, n, &i)) {
+        Head h = head_at(w, s, i / 2 * group + group - 2 + i % 2);
+        project(p, xn, s, h);
+        if (!whole) rotate_and_store(p, w, s, h);
+    }
+    if (whole) norm_whole(p, w, s);
+    while (whole && team_next(p->t, n, &i)) rotate_and_store(p, w, s, head_at(w, s, i / 2 * group + group - 2 + i % 2));
+    team_barrier(p->t);
 }
 
 /* ---- softmax(q k^T / sqrt(d)) v ---------------------------------------------------------------- */
@@ -274,23 +290,4 @@ void attend(const Pass *p, const Rows *out, const AttentionWeights *weights, con
             rows_quantize(out, token, h * d, (h + 1) * d);
         }
     }
-}
-
-/* ---- Memory ------------------------------------------------------------------------------------ */
-
-void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads) {
-    size_t n = (size_t)n_batch, d = (size_t)s->cache.head_dim;
-    kv_cache_take(&s->cache, a);
-    for (RopeTable *t = s->rope; t < s->rope + 2; t++) {
-        size_t values = (size_t)t->n_ctx * (size_t)(t->rotary_dim / 2);
-        t->cos = arena_take(a, values, sizeof(float));
-        t->sin = arena_take(a, values, sizeof(float));
-    }
-    s->rotate = arena_take(a, (size_t)s->cache.n_layers, 1);
-    s->q = arena_take(a, n * (size_t)s->n_heads * d, sizeof(float));
-    s->k = arena_take(a, n * (size_t)s->cache.n_kv_heads * d, sizeof(float));
-    s->v = arena_take(a, n * (size_t)s->cache.n_kv_heads * d, sizeof(float));
-    row_buffer_take(&s->heads, a, n_batch, s->n_heads * (int)d);
-    s->ready = arena_take(a, (size_t)s->cache.n_kv_heads, sizeof *s->ready);
-    s->scratch = arena_take(a, attention_scratch_bytes(s->n_heads, (int)d, n_threads), 1);
 }

@@ -58,14 +58,15 @@ typedef struct {
     void *scratch; /* [attention_scratch_bytes] */
 } AttentionState;
 
-/* attention_take - lays the memory out; cache.type, n_layers, n_ctx, n_kv_heads, head_dim and n_heads are set. */
-void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads);
-
 /* attention - x[n, dim] += wo softmax(q k^T / sqrt(head_dim)) v, causal, of the normed rows xn; k and v go into the
  * cache. Query head h reads KV head h / (n_heads / n_kv_heads): grouped-query attention, arXiv:2305.13245; n_kv_heads
  * == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. */
 void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s,
                const Residual *r);
+
+/* attention_remember - only k and v of the rows go into the cache, the same bits as by attention(). Ends in a barrier.
+ */
+void attention_remember(const Pass *p, const Rows *xn, const AttentionWeights *w, AttentionState *s);
 
 /* attend - out[n, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v: the part of it between the matrices.
  *   s->q      [n, n_heads, head_dim] rotated queries; row r is position p->pos + r

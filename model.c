@@ -24,33 +24,54 @@ static Norm norm_of(const Config *c, NormKind kind, const float *weight, const f
     return (Norm){kind, c->norm_eps, weight, bias, c->norm_offset};
 }
 
+static Norm pre_norm_of(const Config *c, const float *weight, const float *bias) {
+    return norm_of(c, c->no_pre_norm ? NORM_NONE : c->norm, weight, bias);
+}
+
 static Residual residual_of(const Config *c, const float *post_norm) {
     return (Residual){norm_of(c, post_norm ? c->norm : NORM_NONE, post_norm, NULL),
                       c->residual_scale > 0 ? c->residual_scale : 1};
 }
 
 /* x += attention(norm(x)); x += ffn(norm(x)) */
-static void layer_forward(const Pass *p, const Config *c, const Layer *l, State *s) {
-    NormKind kind = c->no_pre_norm ? NORM_NONE : c->norm;
-    Norm attn_norm = norm_of(c, kind, l->attn_norm, l->attn_norm_bias);
-    Norm ffn_norm = norm_of(c, kind, l->ffn_norm, l->ffn_norm_bias);
+static void layer_forward(const Pass *p, float *x, const Config *c, const Layer *l, State *s) {
+    Norm attn_norm = pre_norm_of(c, l->attn_norm, l->attn_norm_bias);
+    Norm ffn_norm = pre_norm_of(c, l->ffn_norm, l->ffn_norm_bias);
     Residual attn_out = residual_of(c, l->attn_post_norm), ffn_out = residual_of(c, l->ffn_post_norm);
 
-    Rows xn = norm_rows(p, &s->xn, s->x, attn_norm), fn = xn; /* swap 1 */
-    if (c->parallel && l->ffn_norm) fn = norm_rows(p, &s->fn, s->x, ffn_norm);
+    Rows xn = norm_rows(p, &s->xn, x, attn_norm), fn = xn; /* swap 1 */
+    if (c->parallel && l->ffn_norm) fn = norm_rows(p, &s->fn, x, ffn_norm);
     watch(p, "attn_norm", xn.x, c->dim);
-    attention(p, s->x, &xn, &l->attn, &s->attn, &attn_out);      /* swaps 3 and 4 */
-    if (!c->parallel) fn = norm_rows(p, &s->xn, s->x, ffn_norm); /* swap 1 */
+    attention(p, x, &xn, &l->attn, &s->attn, &attn_out);      /* swaps 3 and 4 */
+    if (!c->parallel) fn = norm_rows(p, &s->xn, x, ffn_norm); /* swap 1 */
     watch(p, "ffn_norm", fn.x, c->dim);
-    ffn(p, s->x, &fn, c->ffn, &l->ffn, &s->ffn, &ffn_out); /* swap 2 */
-    watch(p, "out", s->x, c->dim);
+    ffn(p, x, &fn, c->ffn, &l->ffn, &s->ffn, &ffn_out); /* swap 2 */
+    watch(p, "out", x, c->dim);
 }
 
-static void forward(Pass *p, const Model *m, State *s, const int *tokens) {
+/* Before the last layer: of rows whose logits nobody wants it computes keys and values alone. The rows that stay are so
+ * many that their products take the same path as those of all: the same bits. Returns the first of them. */
+static float *wanted_rows(Pass *p, const Config *c, const Layer *l, State *s, int wanted) {
+    int stay = wanted && wanted < ROWS_TILE ? ROWS_TILE : wanted, gone = p->n - stay;
+    if (p->tap || gone <= 0) return s->x;
+    Rows xn = norm_rows(p, &s->xn, s->x, pre_norm_of(c, l->attn_norm, l->attn_norm_bias));
+    attention_remember(p, &xn, &l->attn, &s->attn);
+    p->n = stay;
+    p->pos += gone;
+    p->rope_pos += gone;
+    return s->x + (size_t)gone * (size_t)c->dim;
+}
+
+static void forward(Pass *p, const Model *m, State *s, const int *tokens, int wanted) {
+    const Config *c = &m->config;
+    float *x = s->x;
     embed(p, m, s, tokens);
-    watch(p, "embed", s->x, m->config.dim);
-    for (p->layer = 0; p->layer < m->config.n_layers; p->layer++)
-        layer_forward(p, &m->config, &m->weights.layers[p->layer], s);
+    watch(p, "embed", x, c->dim);
+    for (p->layer = 0; p->layer < c->n_layers; p->layer++) {
+        const Layer *l = &m->weights.layers[p->layer];
+        if (p->layer == c->n_layers - 1) x = wanted_rows(p, c, l, s, wanted);
+        if (p->n) layer_forward(p, x, c, l, s);
+    }
 }
 
 /* logits = lm_head norm(x) of one row of the last forward pass */
@@ -74,7 +95,7 @@ typedef struct {
     const Model *m;
     State *s;
     const int *tokens; /* [n] of a forward pass; NULL: the logits of `row` */
-    int row;
+    int row, wanted;
     Pass pass;
 } Run;
 
@@ -82,7 +103,7 @@ static void run_thread(const Thread *t, void *arg) {
     const Run *run = arg;
     Pass p = run->pass;
     p.t = t;
-    if (run->tokens) forward(&p, run->m, run->s, run->tokens);
+    if (run->tokens) forward(&p, run->m, run->s, run->tokens, run->wanted);
     else logits(&p, run->m, run->s, run->row);
 }
 
@@ -116,9 +137,9 @@ static Pass pass_of(const Model *m, const State *s, int n, int pos) {
                   .tap_arg = s->tap_arg};
 }
 
-void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len) {
+void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len, int wanted) {
     const Config *c = &m->config;
-    Run run = {m, s, tokens, 0, pass_of(m, s, n_tok, pos)};
+    Run run = {m, s, tokens, 0, wanted, pass_of(m, s, n_tok, pos)};
     if (n_tok == 1 && pos > 0) run.pass.rope_pos += c->decode_shift;
     s->pos = pos;
     RopeTable *rope = s->attn.rope;
@@ -126,13 +147,15 @@ void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos,
     if (rope[ROPE_LOCAL].rotary_dim)
         rope_table_reach(&rope[ROPE_LOCAL], &c->rope_local, run.pass.rope_pos, n_tok, seq_len);
     memset(s->attn.ready, 0, (size_t)m->slice.n_kv_heads * sizeof *s->attn.ready);
-    order_send(m->comm, &(Order){.kind = ORDER_PASS, .n = n_tok, .pos = pos, .seq_len = seq_len, .watched = s->tap},
-               tokens);
+    order_send(
+        m->comm,
+        &(Order){.kind = ORDER_PASS, .n = n_tok, .pos = pos, .seq_len = seq_len, .row = wanted, .watched = s->tap},
+        tokens);
     run_team(s, &run);
 }
 
 void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
-    model_pass(m, s, tokens, n_tok, pos, pos + n_tok);
+    model_pass(m, s, tokens, n_tok, pos, pos + n_tok, n_tok);
 }
 
 /* Each rank has the logits of some tokens: rank 0 puts them side by side. */
@@ -149,7 +172,7 @@ static void gather_logits(const Model *m, State *s) {
 }
 
 const float *model_logits(const Model *m, State *s, int row) {
-    Run run = {m, s, NULL, row, pass_of(m, s, 1, s->pos + row)};
+    Run run = {m, s, NULL, row, 0, pass_of(m, s, 1, s->pos + row)};
     order_send(m->comm, &(Order){.kind = ORDER_LOGITS, .row = row, .watched = s->tap}, NULL);
     run_team(s, &run);
     gather_logits(m, s);
@@ -158,12 +181,13 @@ const float *model_logits(const Model *m, State *s, int row) {
     return s->logits;
 }
 
-int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int pos,
+int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int pos, Wanted wanted,
                   bool (*progress)(void *arg, int done, int total), void *arg) {
     int done = 0;
     while (done < n_tok) {
         int n = n_tok - done < s->options.n_batch ? n_tok - done : s->options.n_batch;
-        model_pass(m, s, tokens + done, n, pos + done, pos + n_tok); /* one base, however the prompt is cut */
+        int rows = wanted == WANTED_ALL ? n : done + n == n_tok;
+        model_pass(m, s, tokens + done, n, pos + done, pos + n_tok, rows); /* one base, however the prompt is cut */
         done += n;
         if (progress && !progress(arg, done, n_tok)) break;
     }

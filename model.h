@@ -130,13 +130,16 @@ void state_close(State *s);
 void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos);
 
 /* model_pass - model_forward of a part of a text that is seq_len tokens long when all of it is read: dynamic NTK and
- * LongRoPE rotate by its length. */
-void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len);
+ * LongRoPE rotate by its length. Only the last `wanted` rows have logits: the last layer computes no other row, but all
+ * keys and values. While a tap is set it computes all rows. */
+void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len, int wanted);
 
 /* model_logits - logits[vocab_size] of row `row` of the last forward; in s->logits. */
 const float *model_logits(const Model *m, State *s, int row);
 
-/* model_prefill - model_forward over any number of tokens in batches of n_batch. `progress` (may be
- * NULL) is called after each batch; it returns false to stop early. Returns the tokens processed. */
-int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int pos,
+/* model_prefill - model_forward over any number of tokens in batches of n_batch; wanted: logits of the last token
+ * alone, or of every row of a batch. `progress` (may be NULL) is called after each batch; it returns false to stop
+ * early. Returns the tokens processed. */
+typedef enum { WANTED_LAST, WANTED_ALL } Wanted;
+int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int pos, Wanted wanted,
                   bool (*progress)(void *arg, int done, int total), void *arg);

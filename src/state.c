@@ -24,6 +24,24 @@ int model_default_threads(const Model *m) {
     return per_layer < 300e3 ? 1 : team_default_size();
 }
 
+/* cache.type, n_layers, n_ctx, n_kv_heads, head_dim and n_heads are set. */
+static void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads) {
+    size_t n = (size_t)n_batch, d = (size_t)s->cache.head_dim;
+    kv_cache_take(&s->cache, a);
+    for (RopeTable *t = s->rope; t < s->rope + 2; t++) {
+        size_t values = (size_t)t->n_ctx * (size_t)(t->rotary_dim / 2);
+        t->cos = arena_take(a, values, sizeof(float));
+        t->sin = arena_take(a, values, sizeof(float));
+    }
+    s->rotate = arena_take(a, (size_t)s->cache.n_layers, 1);
+    s->q = arena_take(a, n * (size_t)s->n_heads * d, sizeof(float));
+    s->k = arena_take(a, n * (size_t)s->cache.n_kv_heads * d, sizeof(float));
+    s->v = arena_take(a, n * (size_t)s->cache.n_kv_heads * d, sizeof(float));
+    row_buffer_take(&s->heads, a, n_batch, s->n_heads * (int)d);
+    s->ready = arena_take(a, (size_t)s->cache.n_kv_heads, sizeof *s->ready);
+    s->scratch = arena_take(a, attention_scratch_bytes(s->n_heads, (int)d, n_threads), 1);
+}
+
 /* One arena, laid out by the same code that counts it. */
 static void state_take(State *s, const Model *m, Arena *a) {
     const Config *c = &m->config;

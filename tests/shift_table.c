@@ -86,12 +86,12 @@ int main(int argc, char **argv) {
     StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = 1, .kv_type = KV_F32};
     for (int k = 0; k < 2; k++) {
         if (state_init(&shifted[k], &m, &options, &e)) return die(&e);
-        model_prefill(&m, &shifted[k], ids, n, 0, NULL, NULL);
+        model_prefill(&m, &shifted[k], ids, n, 0, WANTED_LAST, NULL, NULL);
         (k ? move_only : cache_shift)(&m, &shifted[k], KEPT, KEPT + DROPPED, tail);
     }
     for (int i = 0; i < tail; i++) ids[KEPT + i] = ids[KEPT + DROPPED + i];
     if (state_init(&fresh, &m, &options, &e)) return die(&e);
-    model_prefill(&m, &fresh, ids, left, 0, NULL, NULL);
+    model_prefill(&m, &fresh, ids, left, 0, WANTED_LAST, NULL, NULL);
     printf("%d tokens, %d kept, %d dropped, %d moved by %d\n", n, KEPT, DROPPED, tail, -DROPPED);
     printf("keys against fresh ones  rotated again  only moved\n");
     for (int layer = 0; layer < config.n_layers; layer++)

@@ -343,7 +343,7 @@ static void hot_path_allocates_nothing(void **state) {
         assert_int_equal(generator_prompt(&g, ids, 3, &e), 0);
         model_forward(&s.model, &s.state, &g.next, 1, 3); /* the threads are there */
         long calls = n_calls;
-        assert_int_equal(model_prefill(&s.model, &s.state, ids, 40, 4, NULL, NULL), 40);
+        assert_int_equal(model_prefill(&s.model, &s.state, ids, 40, 4, WANTED_LAST, NULL, NULL), 40);
         for (int pos = 44; pos < s.state.options.n_ctx; pos++) {
             model_forward(&s.model, &s.state, &g.next, 1, pos);
             model_logits(&s.model, &s.state, 0);

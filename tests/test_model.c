@@ -215,6 +215,50 @@ static void deterministic_is_bit_equal(void **state) {
     }
 }
 
+/* A pass of which only the last rows' logits are wanted leaves the last layer out of the others, keys and values apart:
+ * the same bits in those logits, and in those of the token after it. */
+static void unwanted_rows_change_nothing(void **state) {
+    (void)state;
+    enum { N = TOKENS - 1 };
+    static const int wanted[] = {N, 1, 2, 12, 0};
+    for (int i = 0; i < 12; i++) {
+        Fixture f;
+        kind = i < 6 ? EXACT : QUANTIZED;
+        head_dim = i % 2 ? HEAD_DIM : 32;
+        model_make(&f, 7, 2);
+        f.model.config.attn.qk_norm = i % 3 ? QK_NORM_NONE : QK_NORM_WHOLE;
+        float *norm = vector(HEADS * head_dim, 1, 0.3f);
+        for (int l = 0; l < LAYERS && i % 3 == 0; l++)
+            f.weights.layers[l].attn.q_norm = f.weights.layers[l].attn.k_norm = norm;
+        int tokens[TOKENS];
+        for (int t = 0; t < TOKENS; t++) tokens[t] = (t * 7 + 3) % VOCAB;
+        float last[VOCAB], next[VOCAB], first_row[DIM];
+        for (size_t j = 0; j < sizeof wanted / sizeof *wanted; j++) {
+            StateOptions options = {.n_ctx = CTX, .n_batch = TOKENS, .n_threads = 1 + i % 2, .kv_type = KV_F32};
+            State s;
+            Error e = {0};
+            assert_int_equal(state_init(&s, &f.model, &options, &e), 0);
+            model_pass(&f.model, &s, tokens, N, 0, N, wanted[j]);
+            if (j == 0) memcpy(first_row, s.x, sizeof first_row);
+            else assert_memory_not_equal(first_row, s.x, sizeof first_row); /* the last layer left it out */
+            for (int row = 1; row <= 2; row++) {
+                if (wanted[j]) {
+                    const float *logits = model_logits(&f.model, &s, row == 1 ? N - 1 : 0);
+                    if (j == 0) memcpy(row == 1 ? last : next, logits, sizeof last);
+                    else assert_memory_equal(row == 1 ? last : next, logits, sizeof last);
+                }
+                if (row == 1) model_forward(&f.model, &s, tokens + N, 1, N);
+            }
+            if (!wanted[j]) assert_memory_equal(next, model_logits(&f.model, &s, 0), sizeof next);
+            state_close(&s);
+        }
+        free(norm);
+        model_free(&f);
+    }
+    kind = EXACT;
+    head_dim = HEAD_DIM;
+}
+
 /* A model without RoPE cannot see a jump in positions of its keys; with RoPE or wpe it must. */
 static void positions_matter(void **state) {
     (void)state;
@@ -344,6 +388,7 @@ int main(void) {
         cmocka_unit_test(pieces_and_threads_do_not_matter),
         cmocka_unit_test(quantized_is_near),
         cmocka_unit_test(deterministic_is_bit_equal),
+        cmocka_unit_test(unwanted_rows_change_nothing),
         cmocka_unit_test(positions_matter),
         cmocka_unit_test(angles_are_computed_once),
         cmocka_unit_test(q8_0_of_small_heads_is_refused),

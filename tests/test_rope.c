@@ -452,7 +452,7 @@ static void cache_holds_rotated_keys_and_plain_values(void **state) {
     s.tap = keep;
     s.tap_arg = &seen;
     int tokens[N] = {1, 5, 9, 13, 17, 21, 25, 29, 33, 37, 41, 45};
-    model_prefill(&m, &s, tokens, N - 2, 0, NULL, NULL); /* two batches, then two decodes */
+    model_prefill(&m, &s, tokens, N - 2, 0, WANTED_LAST, NULL, NULL); /* two batches, then two decodes */
     for (int i = N - 2; i < N; i++) model_forward(&m, &s, tokens + i, 1, i);
     for (int layer = 0; layer < 2; layer++) {
         for (int pos = 0; pos < N; pos++) {

@@ -33,7 +33,7 @@ static void open_model(Opened *o, const char *path) {
 static void prefill(State *s, const Model *m, const StateOptions *options, const int *tokens, int n) {
     Error e = {""};
     assert_int_equal(state_init(s, m, options, &e), 0);
-    assert_int_equal(model_prefill(m, s, tokens, n, 0, NULL, NULL), n);
+    assert_int_equal(model_prefill(m, s, tokens, n, 0, WANTED_LAST, NULL, NULL), n);
 }
 
 /* The largest difference between the keys or values of two caches, and the largest of them all. */

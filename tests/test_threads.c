@@ -38,7 +38,7 @@ static void *talk(void *arg) {
     c->failed = state_init(&s, c->m, &options, &e) || sampler_init(&sampler, &params, c->m->config.vocab_size, &e);
     if (c->failed) return NULL;
     for (int i = 0; i < PROMPT; i++) c->tokens[i] = (7 * i + 3 * c->number + 1) % c->m->config.vocab_size;
-    model_prefill(c->m, &s, c->tokens, PROMPT, 0, NULL, NULL);
+    model_prefill(c->m, &s, c->tokens, PROMPT, 0, WANTED_LAST, NULL, NULL);
     model_logits(c->m, &s, (PROMPT - 1) % options.n_batch);
     for (int pos = PROMPT; pos < LENGTH; pos++) {
         c->tokens[pos] = sampler_next(&sampler, s.logits);

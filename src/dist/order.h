@@ -8,7 +8,7 @@ typedef enum { ORDER_MODEL, ORDER_STATE, ORDER_PASS, ORDER_LOGITS, ORDER_CLOSE, 
 typedef struct {
     OrderKind kind;
     int n, pos, seq_len;         /* ORDER_PASS: as in model_pass; its tokens follow */
-    int row;                     /* ORDER_LOGITS */
+    int row;                     /* ORDER_LOGITS: which; ORDER_PASS: how many are wanted */
     bool watched;                /* a tap is set on rank 0 */
     int n_ctx, n_batch, kv_type; /* ORDER_STATE */
     bool deterministic, scalar;  /* ... scalar: the reference kernels */

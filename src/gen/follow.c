@@ -92,7 +92,7 @@ int follow(const Options *o, Error *e) {
             room = tokens ? order.n_batch : 0;
             open_state(&s, o, &order, e);
             break;
-        case ORDER_PASS: model_pass(&s.model, state, tokens, order.n, order.pos, order.seq_len); break;
+        case ORDER_PASS: model_pass(&s.model, state, tokens, order.n, order.pos, order.seq_len, order.row); break;
         case ORDER_LOGITS: model_logits(&s.model, state, order.row); break;
         case ORDER_CLOSE: state_close(state); break;
         case ORDER_STOP: break;

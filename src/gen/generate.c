@@ -106,8 +106,8 @@ int generator_rewrite(Generator *g, const int *ids, int n, Error *e) {
     if (g->n_cached == n) return 0;
     memcpy(g->cached + g->n_cached, ids + g->n_cached, (size_t)(n - g->n_cached) * sizeof *ids);
     Progress progress = {0};
-    g->n_cached +=
-        model_prefill(&s->model, &s->state, ids + g->n_cached, n - g->n_cached, g->n_cached, show_progress, &progress);
+    g->n_cached += model_prefill(&s->model, &s->state, ids + g->n_cached, n - g->n_cached, g->n_cached, WANTED_LAST,
+                                 show_progress, &progress);
     return session_check(s, e);
 }
 
@@ -124,7 +124,7 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     double start = now();
     Progress progress;
     progress_begin(&progress, g->o->log, "prefill", g->o->quiet);
-    int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, show_progress, &progress);
+    int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, WANTED_LAST, show_progress, &progress);
     progress_end(&progress);
     g->n_cached = kept + done;
     g->next = g->prev = -1;

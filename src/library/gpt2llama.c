@@ -122,7 +122,7 @@ int g2l_logits(G2L *g, const int *ids, int n, float *logits, char *error, size_t
     if (!status) {
         while (kept < g->n_cached && kept < n - 1 && g->cached[kept] == ids[kept]) kept++;
         memcpy(g->cached, ids, (size_t)n * sizeof *ids);
-        int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, NULL, NULL);
+        int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, WANTED_LAST, NULL, NULL);
         g->n_cached = n;
         model_logits(&s->model, &s->state, (done - 1) % s->state.options.n_batch);
         status = session_check(s, &e);

@@ -170,13 +170,13 @@ static double gemm_rate(Machine *m, bool own) {
 
 typedef struct {
     double decode_bytes;  /* weights that one token reads */
-    double prefill_flops; /* operations of one token without the head, which only the last row passes */
+    double prefill_flops; /* operations of one token without what only the last row passes: head and last layer */
 } Cost;
 
-static void count(Cost *c, const Mat *w, bool layer) {
+static void count(Cost *c, const Mat *w, bool prefill) {
     if (!w->data) return;
     c->decode_bytes += (double)w->rows * (double)dtype_row_bytes(w->dtype, (size_t)w->cols);
-    if (layer) c->prefill_flops += 2.0 * w->rows * w->cols;
+    if (prefill) c->prefill_flops += 2.0 * w->rows * w->cols;
 }
 
 static Cost cost_of(const Model *m) {
@@ -185,7 +185,8 @@ static Cost cost_of(const Model *m) {
         const Layer *l = &m->weights.layers[i];
         const Mat *all[] = {&l->attn.wq,    &l->attn.wk,  &l->attn.wv,   &l->attn.wo,
                             &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
-        for (size_t j = 0; j < sizeof all / sizeof *all; j++) count(&c, all[j], true);
+        bool last = i == m->config.n_layers - 1; /* of it prefill needs keys and values alone */
+        for (size_t j = 0; j < sizeof all / sizeof *all; j++) count(&c, all[j], !last || j == 1 || j == 2);
     }
     count(&c, &m->weights.lm_head, false);
     return c;
@@ -201,7 +202,7 @@ static void fill_tokens(int *tokens, int n, int vocab_size) {
 static double time_run(Session *s, const int *tokens, int n, int depth, bool prefill) {
     double start = now();
     if (prefill) {
-        model_prefill(&s->model, &s->state, tokens, n, depth, NULL, NULL);
+        model_prefill(&s->model, &s->state, tokens, n, depth, WANTED_LAST, NULL, NULL);
         model_logits(&s->model, &s->state, (n - 1) % s->state.options.n_batch);
     } else {
         for (int i = 0; i < n; i++) {
@@ -321,7 +322,7 @@ int mode_bench(const Options *o, FILE *out, Error *e) {
     const Config *c = &s.model.config;
     double kv = (double)kv_bytes_per_token(o->kv_type, c->n_layers, c->n_kv_heads, c->head_dim);
     double bytes = cost.decode_bytes + kv * (o->bench_depth + decode / 2.0);
-    if (o->bench_depth) model_prefill(&s.model, &s.state, tokens, o->bench_depth, 0, NULL, NULL);
+    if (o->bench_depth) model_prefill(&s.model, &s.state, tokens, o->bench_depth, 0, WANTED_LAST, NULL, NULL);
     status = 130;
     if (prefill) {
         BenchResult *r = &results[n_results++];

@@ -80,7 +80,7 @@ int mode_logits(const Options *o, FILE *out, Error *e) {
         goto done;
     }
     Keep keep = {&s, o->checkpoint, rows, o->all, e, false};
-    model_prefill(&s.model, &s.state, ids, n, 0, keep_rows, &keep);
+    model_prefill(&s.model, &s.state, ids, n, 0, o->all ? WANTED_ALL : WANTED_LAST, keep_rows, &keep);
     if (keep.failed) goto done;
     if (o->json) {
         fputs("{\"tokens\": [", out);

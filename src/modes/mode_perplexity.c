@@ -64,7 +64,7 @@ static int score_window(Score *s, const int *window, int n, int from, Error *e) 
     s->seen = 0;
     const Model *m = &s->session->model;
     int prefill = s->decode ? s->from : n;
-    model_prefill(m, s->state, window, prefill, 0, score_rows, s);
+    model_prefill(m, s->state, window, prefill, 0, WANTED_ALL, score_rows, s);
     for (int pos = prefill; pos + 1 < n && !s->bad && !*s->interrupted; pos++) {
         model_forward(m, s->state, window + pos, 1, pos);
         score_rows(s, pos + 1, n);
