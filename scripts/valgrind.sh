@@ -40,6 +40,8 @@ clean 0 $F/base_hf -m convert -o "$dir/x.gguf" --type q4_0
 clean 0 $F/base.gguf -m convert -o "$dir/x.bin"
 clean 0 $F/base.gguf -m convert -o "$dir/xdir"
 clean 0 -m rope --head-dim 8
+clean 0 -m kv --json
+clean 0 $F/families/gemma3_text.gguf -m kv
 clean 1 "$dir/text.gguf"
 clean 1 "$dir/cut.gguf" -m info
 clean 1 $F/base.gguf -m convert -o "$dir/none/x.gguf"

@@ -304,6 +304,7 @@ static Case cases[] = {
     {.line = F "base.gguf -m convert -o $/out"},
     {.line = F "base.gguf -z TOK -m probe -j 1 -i ABCDEF"},
     {.line = "-m rope --head-dim 8"},
+    {.line = F "families/gemma3_text.gguf -m kv"},
     {.line = F "tokenizers/spm.bin -m tokenize -i Hello"},
     {.line = F "tokenizers/spm.gguf -m tokenize -i Hello"},
     {.line = F "tokenizers/bpe_qwen2.gguf -m tokenize -i Hello<s>"},

@@ -106,14 +106,14 @@ const Flag flags[] = {
     {0, "color", FLAG, GROUP_OUTPUT, TEXTS, AT(color), 0, 0, NULL, "",
      "the prompt in another colour than the new text"},
 
-    {'c', "ctx", INTEGER, GROUP_RUN, RUNS, AT(ctx), 1, 1 << 26, NULL, "N",
+    {'c', "ctx", INTEGER, GROUP_RUN, RUNS "k", AT(ctx), 1, 1 << 26, NULL, "N",
      "context; default: the model's, at most 4096 and what memory allows"},
     {0, "session", TEXT, GROUP_RUN, TEXTS, AT(session), 0, 0, NULL, "FILE",
      "the text so far with its keys and values: read at the start when it is there, written at the end"},
     {0, "keep", INTEGER, GROUP_RUN, TEXTS, AT(keep), 0, INT_MAX, NULL, "N",
      "in a full context keep the first N tokens (4 at least; chat: the turns that begin there) and go on"},
     {0, "batch", INTEGER, GROUP_RUN, RUNS, AT(batch), 1, 1 << 16, NULL, "N", "tokens of one prefill step, default 256"},
-    {0, "kv-type", CHOICE, GROUP_RUN, "gclpxbia", AT(kv_type), 0, 0, "f32|f16|q8_0", "TYPE",
+    {0, "kv-type", CHOICE, GROUP_RUN, "gclpxbiak", AT(kv_type), 0, 0, "f32|f16|q8_0", "TYPE",
      "f32, f16 or q8_0 keys and values, default f16 (f32 for logits, probe, trace)"},
     {0, "precise", SWITCH, GROUP_RUN, RUNS, AT(precise), 0, 0, NULL, "",
      "f32 activations with quantized weights too, as in logits, verify, probe and trace; --precise=off: int8 there "

@@ -1,5 +1,6 @@
 #include "gen/chain.h"
 #include "gen/flags.h"
+#include "gen/kv_models.h"
 #include "gen/models.h"
 #include "gen/receipt.h"
 
@@ -335,8 +336,9 @@ static int check(Options *o, const Mode *mode, Error *e) {
     if (no_color && *no_color) o->color = false;
     if (o->checkpoint && mode->letter == 'm')
         return fail(e, "-m models: expected no CHECKPOINT, found '%.60s'", o->checkpoint);
-    if (o->checkpoint && find_model(o, e)) return -1;
-    if (!o->checkpoint && !strchr("rm", mode->letter))
+    bool known = mode->letter == 'k' && o->checkpoint && kv_model_named(o->checkpoint); /* needs no file */
+    if (o->checkpoint && !known && find_model(o, e)) return -1;
+    if (!o->checkpoint && !strchr("rmk", mode->letter))
         return fail(e, "arguments: expected a CHECKPOINT, found none (see --help)");
     return 0;
 }

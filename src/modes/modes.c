@@ -7,6 +7,7 @@ const Mode modes[] = {
     {'l', "logits", "logits after --tokens, of the last position or --all", mode_logits},
     {'i', "info", "what the checkpoint holds", mode_info},
     {'r', "rope", "frequencies of a RoPE configuration, a vector rotated to a position", mode_rope},
+    {'k', "kv", "bytes of the KV cache, of a checkpoint or of well-known models, at a context of -c", mode_kv},
     {'v', "verify", "every intermediate against the reference -r, and why the first differs", mode_verify},
     {'a', "trace", "one prompt through the model step by step, one head's attention in numbers", mode_trace},
     {'p', "probe", "which RoPE pairing and scaling the weights fit, by the loss of a short text", mode_probe},

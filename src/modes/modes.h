@@ -16,6 +16,7 @@ int mode_perplexity(const Options *o, FILE *out, Error *e);
 int mode_bench(const Options *o, FILE *out, Error *e);
 int mode_info(const Options *o, FILE *out, Error *e);
 int mode_rope(const Options *o, FILE *out, Error *e);
+int mode_kv(const Options *o, FILE *out, Error *e);
 int mode_verify(const Options *o, FILE *out, Error *e);
 int mode_trace(const Options *o, FILE *out, Error *e);
 int mode_probe(const Options *o, FILE *out, Error *e);
