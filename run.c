@@ -1,4 +1,5 @@
 /* run - argv to mode; the only file that exits, writes to standard error or handles a signal. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +99,7 @@ int main(int argc, char **argv) {
     }
     if (e.text[0] && comm.rank == 0) fprintf(stderr, "%s: %s\n", program, e.text);
     else if (code == 0 && (fflush(stdout) || ferror(stdout))) {
-        fprintf(stderr, "%s: standard output: writing: expected success, found an error\n", program);
+        fprintf(stderr, "%s: standard output: writing: expected success, found %s\n", program, strerror(errno));
         code = 1;
     }
     order_send(&comm, &(Order){.kind = ORDER_STOP}, NULL);

@@ -165,6 +165,9 @@ def full():
     check("the system prompt stays", b"Be brief." in t.say("/system"))
     check("a message longer than the context is said, and the chat goes on",
           b"expected at most the context's 160 tokens" in t.say("long " * 300) and b"cut: 20 tokens" in t.say("short"))
+    before = t.say("/context")
+    t.say("long " * 300)
+    check("and no turn is dropped for it", re.search(rb"\d+ messages", before).group() in t.say("/context"), before)
     t.end()
     with tempfile.TemporaryDirectory() as directory:
         for keep in (0, 40):

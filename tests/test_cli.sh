@@ -144,9 +144,37 @@ json() { # json NAME PYTHON ARGS... - the output is JSON d, and PYTHON holds
     then ok "$name"; else not_ok "$name" "$(tail -n 1 "$tmp/py" | head -c 300) $(head -c 200 "$tmp/err")"; fi
 }
 json "info" 'd["dim"] == 128 and d["n_heads"] == 8 and d["n_kv_heads"] == 2 and d["head_dim"] == 16 and d["vocab_size"] == 1024 and d["rope_pairing"] == "pairs" and d["format"] and d["kv_bytes_per_token"] > 0 and sum(d["dtypes"].values()) > 40' -m info
+json "info: tokenizer" 'd["tokenizer"] == "sentencepiece" and d["bos"] == 1 and d["eos"] == [1, 2] and d["chat_template"] is None' -m info
+check "info: the tokenizer in words" diff <("$RUN" weights/rung4 -m info | tail -n 4) - <<'T'
+tokenizer       sentencepiece, 1024 tokens
+BOS             1 <s>
+end tokens      2 </s>
+chat template   none
+T
+mkdir "$tmp/lonely" && cp $model "$tmp/lonely/m.bin"
+check "info without a tokenizer" grep -q '^tokenizer       none: .*expected one in or beside' <("$RUN" "$tmp/lonely/m.bin" -m info)
+check "info: a chat template and a name" grep -qE '^chat template +the model.s own, [0-9]+ bytes' <("$RUN" $model -z tests/fixtures/tokenizers/llama -m info)
+check "-c 0: the model's context" grep -q '^cut\|^stop: context' <("$RUN" $model -z $tok -t 1 -s 1 -c 0 -n 0 -i A --logit-bias 1-100 --logit-bias 2-100 2>&1 >/dev/null)
 json "bench" '[r["test"] for r in d["results"]] == ["pp8", "tg4"] and d["threads"] > 0 and d["cpu"] and all(0 < r["min"] <= r["tok_s"] <= r["max"] and r["fraction_of_limit"] > 0 for r in d["results"]) and d["read_gb_s"] > 0 and d["sgemm_gflops"] > 0' -m bench -P 8 -n 4 -r 3
 json "bench of decode alone, at depth" '[r["test"] for r in d["results"]] == ["tg4@d16"]' -m bench -P 0 -n 4 -d 16 -r 2
 json "logits" 'len(d["logits"]) == 1024 and d["tokens"] == [1, 5, 9]' -m logits --tokens 1,5,9
+check "logits in words" diff <("$RUN" weights/rung4 -m logits -i ROMEO: --top-k 2 | sed 's/  *[0-9.-]*  *[0-9.]*%/ P/') - <<'T'
+position 2
+   token       logit  probability  text
+     296 P  " I"
+     516 P  " O"
+T
+check "the probabilities are a softmax" python3 - <("$RUN" $model -m logits --tokens 1,5,9 --top-k 1024) <<'P'
+import sys
+rows = [line.split() for line in open(sys.argv[1]).readlines()[2:]]
+assert len(rows) == 1024 and abs(sum(float(r[2][:-1]) for r in rows) - 100) < 0.06, len(rows)
+assert [float(r[1]) for r in rows] == sorted((float(r[1]) for r in rows), reverse=True)
+P
+refused "logits: --top-k with --json" 2 "every logit" $model -m logits --tokens 1 --top-k 3 --json
+check "special tokens add no text, and it is said" grep -q '^special tokens without text: 2' <("$RUN" $tok -m tokenize --tokens 1,818,2 2>&1 >/dev/null)
+check "--special writes them out" grep -qE '^<s>.+</s>$' <("$RUN" $tok -m tokenize --tokens 1,818,2 --special)
+refused "a rule without its factor" 1 "[-]-rope-factor: expected a number from 1 with --rope-scaling yarn" -m rope --rope-scaling yarn
+refused "a GGUF as reference" 1 "expected safetensors, found a GGUF file" $model -m verify -r weights/shakespeare.gguf
 json "logits of all positions" 'len(d["logits"]) == 3 and len(d["logits"][2]) == 1024' -m logits --tokens 1,5,9 --all
 json "generate" 'd["prompt"] == "ROMEO:" and d["text"] == " I will not" and len(d["tokens"]) == 3 and d["stop"] == "steps" and d["seed"] == 9 and d["prefill"]["tokens"] == 3 and d["decode"]["tokens"] == 3 and d["decode"]["tok_s"] > 0' -t 0 -n 3 -s 9 -i ROMEO:
 json "generate, a stop text" 'd["text"] == " I will not b" and d["stop"] == "stop-text"' -t 0 -n 50 -i ROMEO: --stop elie
@@ -242,7 +270,7 @@ got=$("$RUN" $model -z $tok -t 0 -n 0 -i "ROMEO: I" 2>"$tmp/err" | head -c 8)
 if [ "$got" = "ROMEO: I" ] && ! grep -q '^run:' "$tmp/err"; then ok "closed pipe"; else not_ok "closed pipe" "'$got' $(cat "$tmp/err")"; fi
 if [ -w /dev/full ]; then
     "$RUN" $model -z $tok -t 0 -n 5 >/dev/full 2>"$tmp/err"
-    if [ $? -eq 1 ] && grep -q '^run: standard output' "$tmp/err"; then ok "disk full"; else not_ok "disk full" "$(cat "$tmp/err")"; fi
+    if [ $? -eq 1 ] && grep -q '^run: standard output.*No space left' "$tmp/err"; then ok "disk full"; else not_ok "disk full" "$(cat "$tmp/err")"; fi
 fi
 cat >"$tmp/interrupt.py" <<'P'
 import signal, subprocess, sys

@@ -25,7 +25,7 @@ shows "rope: linear" 0 out '"inv_freq": [0.25, 0.0025]' -m rope --json --head-di
 shows "rope: table" 0 out 'slowed by' -m rope --head-dim 8 --rope-scaling llama3 --rope-factor 8 --rope-original-ctx 8192
 shows "rope: of a checkpoint" 0 out '"head_dim": 16, "theta": 1000000' -m rope --json $f/mqa_head_dim.gguf
 shows "rope: odd head_dim" 1 err 'head_dim: expected an even number, found 7' -m rope --head-dim 7
-shows "rope: factor left out" 1 err 'factor: expected a number from 1, found 0' -m rope --rope-scaling linear
+shows "rope: factor left out" 1 err 'factor: expected a number from 1 with --rope-scaling linear, found none' -m rope --rope-scaling linear
 two="--q 1,0,1,0 --k 1,0,1,0 --pos 2 --pos-k 1"
 shows "rope: a score term by term" 0 out '1.5403 = -0.2248 + 0.7651 + 0.9998 + 0.0002' -m rope $two
 shows "rope: the same score 100 on" 0 out 'score of q at 102 and k at 101:  1.5403' -m rope $two

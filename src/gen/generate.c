@@ -206,7 +206,7 @@ double generator_decode_rate(const Generator *g) { return rate(g->n_decode - 1, 
 void generator_report(const Generator *g) {
     if (g->o->quiet) return;
     int n_ctx = g->session->state.options.n_ctx, model_ctx = g->session->model.config.n_ctx;
-    if (!g->o->ctx && n_ctx < model_ctx && g->n_cached == n_ctx)
+    if (g->o->ctx < 0 && n_ctx < model_ctx && g->n_cached == n_ctx)
         fprintf(g->o->log, "context: %d of the model's %d are full (raise it with -c)\n", n_ctx, model_ctx);
     fprintf(g->o->log, "prefill: %d tokens, %.1f tok/s; decode: %d tokens, %.1f tok/s\n", g->n_prefill,
             generator_prefill_rate(g), g->n_decode, generator_decode_rate(g));

@@ -318,6 +318,8 @@ static int check(Options *o, const Mode *mode, Error *e) {
         return fail(e, "prompt: expected one of --prompt, --file and --tokens, found more");
     if (o->escape && !o->prompt) return fail(e, "--escape: expected --prompt, found none");
     if (o->json + o->csv + o->svg > 1) return fail(e, "--json, --csv, --svg: expected one of them, found more");
+    if (o->json && o->top_k_given && mode->letter == 'l')
+        return fail(e, "--top-k: expected no --json, which gives every logit, found it");
     if (o->logprobs && !o->json) return fail(e, "--logprobs: expected --json, found none");
     if (o->json_lines && !strchr("gc", mode->letter))
         return fail(e, "--json=lines: expected -m generate or chat, found -m %s", mode->name);
@@ -347,6 +349,7 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
     *o = (Options){.mode = "generate",
                    .steps = -1,
                    .keep = -1,
+                   .ctx = -1,
                    .batch = 256,
                    .kv_type = KV_F16,
                    .rope_scaling = -1,

@@ -23,7 +23,8 @@ typedef struct {
     const char *tokens_text;
     int *tokens, n_tokens; /* --tokens, owned; tokens is NULL when the flag was not given */
     int steps;             /* -n; -1: not given */
-    int threads, ctx;      /* 0: not given */
+    int threads;           /* 0: not given */
+    int ctx;               /* -1: not given; 0: the model's */
     int batch;             /* rows of one prefill step */
     SamplerParams sampler; /* its bias and dry_breakers are NULL: see below */
     LogitBias bias[MAX_BIAS];
@@ -50,7 +51,7 @@ typedef struct {
     int n_given;
     const char *program_version;
     Switch precise;
-    bool csv, svg, all, no_echo, raw, quiet, color, check, deterministic, no_special, no_bos;
+    bool csv, svg, all, no_echo, raw, quiet, color, check, deterministic, special, no_special, no_bos;
     const char *protocol; /* hf, llamacpp */
     int stride;           /* perplexity hf: 0: half the window */
     int score_from;       /* perplexity hf: first position of a window that is scored; 0: all that are new */

@@ -114,7 +114,7 @@ int receipt_write(const char *path, const Generator *g, const char *prompt, size
     bool bad = ferror(f);
     if (fclose(f) || bad || rename(aside, path)) {
         unlink(aside);
-        return fail(e, "%s: writing: expected success, found an error", path);
+        return fail(e, "%s: writing: expected success, found %s", path, strerror(errno));
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "gen/record.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,7 @@ int record_token(void *record, const Generator *g, int id, const float *logits, 
     if (r->o->logprobs) print_likely(r, g, r->n - 1);
     fputs("}\n", r->out);
     r->n_said = r->n_bytes;
-    return fflush(r->out) ? fail(e, "standard output: expected to write a token, found an error") : 0;
+    return fflush(r->out) ? fail(e, "standard output: expected to write a token, found %s", strerror(errno)) : 0;
 }
 
 int record_print(Record *r, const Generator *g, const char *prompt, size_t n_prompt, const int *ids, int n, Error *e) {
@@ -122,5 +123,7 @@ int record_print(Record *r, const Generator *g, const char *prompt, size_t n_pro
         fputs("]", out);
     }
     fputs("}\n", out);
-    return fflush(out) || ferror(out) ? fail(e, "standard output: expected to write the result, found an error") : 0;
+    return fflush(out) || ferror(out)
+               ? fail(e, "standard output: expected to write the result, found %s", strerror(errno))
+               : 0;
 }

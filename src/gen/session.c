@@ -36,7 +36,11 @@ int rope_override(Config *config, const Options *o, const char *what, Error *e) 
         return fail(e, "%s: %s: expected a rule that uses it (--rope-scaling), found %s", what,
                     o->rope_factor > 0 ? "--rope-factor" : "--rope-original-ctx",
                     r->freq_factors ? "frequencies that the file has scaled already" : "none");
+    bool divides = r->scaling != ROPE_SCALING_NONE && r->scaling != ROPE_SCALING_LONGROPE;
     if (o->rope_factor > 0) r->factor = o->rope_factor;
+    else if (o->rope_scaling >= 0 && divides && !(r->factor >= 1))
+        return fail(e, "%s: --rope-factor: expected a number from 1 with --rope-scaling %s, found none", what,
+                    rope_scaling_name[r->scaling]);
     if (o->rope_original_ctx) r->original_ctx = o->rope_original_ctx;
     return rope_check(r, config->head_dim, what, e);
 }
@@ -117,9 +121,11 @@ static Tokenizer *tokenizer_beside(const char *path, Error *e) {
     return NULL;
 }
 
-Tokenizer *session_tokenizer(const Options *o, const Gguf *gguf, Error *e) {
+Tokenizer *session_tokenizer(const Options *o, const Checkpoint *ck, Error *e) {
     if (o->tokenizer) return tokenizer_open(o->tokenizer, e);
-    if (gguf && gguf_find(gguf, "tokenizer.ggml.model")) return tokenizer_from_gguf(gguf, e);
+    if (ck->format == FORMAT_HF_DIR) return tokenizer_open(o->checkpoint, e);
+    if (ck->format == FORMAT_GGUF && gguf_find(&ck->gguf, "tokenizer.ggml.model"))
+        return tokenizer_from_gguf(&ck->gguf, e);
     return tokenizer_beside(o->checkpoint, e);
 }
 
@@ -146,10 +152,12 @@ static void find_stop_tokens(Session *s, const Options *o) {
     }
 }
 
+int session_ctx(const Options *o, const Config *c) { return o->ctx == 0 ? c->n_ctx : o->ctx < 0 ? 0 : o->ctx; }
+
 int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     if (session_ranks(s, o, e)) return -1;
     const Config *c = &s->model.config;
-    StateOptions so = {.n_ctx = n_ctx ? n_ctx : o->ctx,
+    StateOptions so = {.n_ctx = n_ctx ? n_ctx : session_ctx(o, c),
                        .n_batch = o->batch,
                        .n_threads = o->threads,
                        .kv_type = o->kv_type,
@@ -195,17 +203,14 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
     if (checkpoint_open(&s->checkpoint, o->checkpoint, e)) return -1;
     if (checkpoint_bind(&s->checkpoint, &config, &weights, e)) goto failed;
     if (rope_override(&config, o, o->checkpoint, e)) goto failed;
-    if (mistake_make(&s->checkpoint, &config, &weights, o->mistake, o->ctx, e)) goto failed;
+    if (mistake_make(&s->checkpoint, &config, &weights, o->mistake, session_ctx(o, &config), e)) goto failed;
     model_init(&s->model, &config, &weights);
     if (o->precise == SWITCH_ON) s->model.int8 = false;
     session_add_eos(s, s->checkpoint.eos, s->checkpoint.n_eos);
     /* llama2.c's models put BOS between two stories: its run.c ends there too. */
     if (s->checkpoint.format == FORMAT_LLAMA2C) session_add_eos(s, &s->checkpoint.bos, 1);
     if (parts & SESSION_TOKENIZER) {
-        const Gguf *gguf = s->checkpoint.format == FORMAT_GGUF ? &s->checkpoint.gguf : NULL;
-        if (s->checkpoint.format == FORMAT_HF_DIR && !o->tokenizer) s->tokenizer = tokenizer_open(o->checkpoint, e);
-        else s->tokenizer = session_tokenizer(o, gguf, e);
-        if (!s->tokenizer) goto failed;
+        if (!(s->tokenizer = session_tokenizer(o, &s->checkpoint, e))) goto failed;
         int n = tokenizer_vocab_size(s->tokenizer), ids[16];
         /* An embedding may be padded beyond the vocabulary; a vocabulary beyond the embedding is another model's, but
          * for tokens that the files of the same directory add and that the model never learned. */

@@ -28,8 +28,8 @@ void session_close(Session *s);
 /* session_add_eos - more tokens that end a text. */
 void session_add_eos(Session *s, const int *ids, int n);
 
-/* session_tokenizer - the tokenizer of -z, of the checkpoint, or beside it. NULL on failure. */
-Tokenizer *session_tokenizer(const Options *o, const Gguf *gguf, Error *e);
+/* session_tokenizer - the tokenizer of -z, of the checkpoint (which must outlive it), or beside it. NULL on failure. */
+Tokenizer *session_tokenizer(const Options *o, const Checkpoint *ck, Error *e);
 
 /* session_note - says on o->log what the user should know of the vocabulary. */
 void session_note(const Tokenizer *t, const Options *o);
@@ -37,6 +37,9 @@ void session_note(const Tokenizer *t, const Options *o);
 /* session_state - opens the State for a context of n_ctx tokens (0: the default, capped at the model's, 4096
  * and what memory allows, which is said on o->log). */
 int session_state(Session *s, const Options *o, int n_ctx, Error *e);
+
+/* session_ctx - the context that -c asks for, in tokens; 0: it was not given. */
+int session_ctx(const Options *o, const Config *c);
 
 /* session_prompt - the ids of --tokens, or of the prompt text (with BOS where the model has it); no prompt: BOS
  * alone. *ids is malloc'ed; so is *text, the prompt's bytes (NULL after --tokens). */

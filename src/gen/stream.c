@@ -1,5 +1,6 @@
 #include "gen/stream.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +51,7 @@ static size_t character_begun(const char *bytes, size_t n) {
 static int put(Stream *s, size_t n, Error *e) {
     if (n == 0) return 0;
     if (!text_print(s->out, s->held, n, s->raw) || fflush(s->out) != 0)
-        return fail(e, "standard output: expected to write %zu bytes, found an error", n);
+        return fail(e, "standard output: expected to write %zu bytes, found %s", n, strerror(errno));
     if (s->copy && fwrite(s->held, 1, n, s->copy) != n)
         return fail(e, "output: memory: expected %zu bytes more, found less", n);
     memmove(s->held, s->held + n, s->n_held - n);

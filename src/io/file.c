@@ -188,6 +188,7 @@ const char *file_diagnose(const File *f) {
         {"lmgg", 4, "an old GGML file (before GGUF)"},
         {"tjgg", 4, "an old GGJT file (before GGUF)"},
         {"FUGG", 4, "a big-endian GGUF file"},
+        {"GGUF", 4, "a GGUF file"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (begins(f, known[i].start, known[i].n)) return known[i].is;

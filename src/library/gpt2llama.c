@@ -28,7 +28,7 @@ G2L *g2l_open(const char *path, const char *tokenizer, int n_ctx, int n_threads,
         fail(&e, "%s: expected a context from 0 and 0 to 1024 threads, found %d and %d", path, n_ctx, n_threads);
     else if (options_parse(&g->options, 4, (char **)(uintptr_t)argv, &e) == 0) {
         g->options.tokenizer = tokenizer;
-        g->options.ctx = n_ctx;
+        if (n_ctx) g->options.ctx = n_ctx;
         g->options.threads = n_threads;
         if (session_open(&g->session, &g->options, SESSION_TOKENIZER | SESSION_STATE, &e) == 0 &&
             (g->cached = calloc((size_t)g->session.state.options.n_ctx, sizeof *g->cached)))

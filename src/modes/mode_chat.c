@@ -1,4 +1,5 @@
 /* chat - a conversation on a terminal, one user message a line from a pipe, or one question and its answer (-i, -f). */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,16 +10,14 @@
 
 /* ---- The context ---- */
 
-/* Ids of the first messages with the request for an answer. */
-static int encode_first(Chat *c, int n_messages, int **ids, int *n, Error *e) {
+/* Ids of n messages with the request for an answer. */
+static int encode(Chat *c, const Message *messages, int n_messages, int **ids, int *n, Error *e) {
     ChatText text;
-    if (chat_render(&text, &c->template, c->turns.list, n_messages, time(NULL), e)) return -1;
+    if (chat_render(&text, &c->template, messages, n_messages, time(NULL), e)) return -1;
     int status = chat_encode(c->session.tokenizer, &text, ids, n, e);
     chat_text_close(&text);
     return status;
 }
-
-static int encode(Chat *c, int **ids, int *n, Error *e) { return encode_first(c, c->turns.n, ids, n, e); }
 
 /* --keep: the turns that begin among the first so many tokens stay. */
 static int find_kept(Chat *c, Error *e) {
@@ -27,10 +26,26 @@ static int find_kept(Chat *c, Error *e) {
     for (c->n_kept = 0; begins < c->o.keep && c->n_kept + 2 < t->n;) {
         do c->n_kept++;
         while (c->n_kept < t->n && t->list[c->n_kept].role != ROLE_USER);
-        if (encode_first(c, c->n_kept, &ids, &begins, e)) return -1;
+        if (encode(c, t->list, c->n_kept, &ids, &begins, e)) return -1;
         free(ids);
     }
     return 0;
+}
+
+/* Ids of what is left when all turns that may be dropped are: what stays, and the last question with its answer. */
+static int encode_least(Chat *c, int **ids, int *n, Error *e) {
+    const Turns *t = &c->turns;
+    int kept = t->list[0].role == ROLE_SYSTEM, last = t->n - 1;
+    if (kept < c->n_kept) kept = c->n_kept;
+    while (last > kept && t->list[last].role != ROLE_USER) last--;
+    if (last < kept) last = kept;
+    Message *least = malloc((size_t)t->n * sizeof *least);
+    if (!least) return fail(e, "chat: memory: expected some, found none");
+    memcpy(least, t->list, (size_t)kept * sizeof *least);
+    memcpy(least + kept, t->list + last, (size_t)(t->n - last) * sizeof *least);
+    int status = encode(c, least, kept + t->n - last, ids, n, e);
+    free(least);
+    return status;
 }
 
 /* Says that messages were forgotten, and once why they cost more than they need to. */
@@ -44,18 +59,22 @@ static void say_dropped(Chat *c, int n) {
 }
 
 /* Gives the ids of the conversation. When they leave less than `room` tokens, the oldest turns are dropped until there
- * is room for an eighth of the context more. */
+ * is room for an eighth of the context more. None is dropped in vain: ids that leave less come back when even the last
+ * question alone would. */
 static int fit(Chat *c, int room, int **ids, int *n, Error *e) {
     int n_ctx = c->session.state.options.n_ctx, dropped = 0, gone;
+    if (encode(c, c->turns.list, c->turns.n, ids, n, e)) return -1;
+    if (*n + room <= n_ctx) return 0;
+    free(*ids);
     *ids = NULL;
+    if (find_kept(c, e) || encode_least(c, ids, n, e)) return -1;
+    if (*n + room > n_ctx) return 0;
     do {
         free(*ids);
-        if (encode(c, ids, n, e)) return -1;
-        bool full = *n + room + (dropped ? n_ctx / 8 : 0) > n_ctx;
-        if (full && !dropped && find_kept(c, e)) return -1;
-        gone = full ? turns_drop_oldest(&c->turns, c->n_kept) : 0;
-        dropped += gone;
-    } while (gone);
+        *ids = NULL;
+        dropped += gone = turns_drop_oldest(&c->turns, c->n_kept);
+        if (encode(c, c->turns.list, c->turns.n, ids, n, e)) return -1;
+    } while (gone && *n + room + n_ctx / 8 > n_ctx);
     say_dropped(c, dropped);
     c->dropped |= dropped > 0;
     return 0;
@@ -102,7 +121,7 @@ static int end_output(Chat *c, Error *e) {
     const Message *question = &c->turns.list[c->turns.n - 1];
     if (c->o.json) return record_print(&c->record, &c->g, question->text, question->n, NULL, 0, e);
     if (fputc('\n', c->out) != EOF && fflush(c->out) == 0) return 0;
-    return fail(e, "standard output: expected to write the answer, found an error");
+    return fail(e, "standard output: expected to write the answer, found %s", strerror(errno));
 }
 
 /* Writes the answer to ids[n], and adds it to the turns. */

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +92,7 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     generator_say_seed(&g);
     /* Only now is anything printed: what failed up to here leaves standard output empty. */
     if (!o->no_echo && !o->json && !interrupted && echo_prompt(o, &s, ids, n, out, text, size)) {
-        fail(e, "standard output: expected to write the prompt, found an error");
+        fail(e, "standard output: expected to write the prompt, found %s", strerror(errno));
         goto done;
     }
     stream_init(&stream, o->json ? record.text : out, o->stop, o->n_stop);
@@ -99,7 +100,7 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     if (recorded && !o->json) stream.copy = record.text;
     if (generator_text(&g, &stream, e)) goto done;
     if (o->json ? record_print(&record, &g, text, size, ids, n, e) : fputc('\n', out) == EOF || fflush(out)) {
-        fail(e, "standard output: expected to write the text, found an error");
+        fail(e, "standard output: expected to write the text, found %s", strerror(errno));
         goto done;
     }
     if (keep_receipt(o, &g, &record, text, size, ids, n, e)) goto done;

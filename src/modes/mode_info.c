@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/text.h"
 #include "modes/modes.h"
 #include "gen/session.h"
 
@@ -8,11 +9,63 @@ static const char *const ffn_name[] = {"gelu", "swiglu", "geglu", "gelu_erf", "g
 static const char *const ffn_title[] = {"GELU MLP",    "SwiGLU",     "GeGLU",    "exact GELU MLP",
                                         "exact GeGLU", "ReLU^2 MLP", "xIELU MLP"};
 
+/* general.name of a GGUF; empty: none. */
+static Str name_of(const Checkpoint *ck) {
+    Str name = {"", 0};
+    Error ignored = {0};
+    if (ck->format == FORMAT_GGUF) gguf_get_str(&ck->gguf, "general.name", &name, &ignored);
+    return name;
+}
+
+/* What a text is read and ended by. why: the reason when there is no tokenizer. */
+static void print_tokenizer(FILE *out, const Options *o, const Session *s, const Error *why) {
+    const Tokenizer *t = s->tokenizer;
+    const char *template = t ? tokenizer_chat_template(t) : NULL;
+    int bos = t ? tokenizer_bos(t) : -1;
+    size_t length;
+    if (o->json) {
+        fprintf(out, ", \"tokenizer\": %s%s%s, \"bos\": %d, \"eos\": [", t ? "\"" : "", t ? tokenizer_kind(t) : "null",
+                t ? "\"" : "", bos);
+        for (int i = 0; i < s->n_eos; i++) fprintf(out, "%s%d", i ? ", " : "", s->eos[i]);
+        fputs("], \"chat_template\": ", out);
+        if (template) text_print_json(out, template, strlen(template));
+        else fputs("null", out);
+        return;
+    }
+    if (t) fprintf(out, "tokenizer       %s, %d tokens\n", tokenizer_kind(t), tokenizer_vocab_size(t));
+    else fprintf(out, "tokenizer       none: %s\n", why->text);
+    fputs("BOS             ", out);
+    if (bos >= 0) {
+        const char *piece = tokenizer_piece(t, bos, &length);
+        fprintf(out, "%d %.*s%s\n", bos, (int)length, piece, tokenizer_adds_bos(t) ? "" : ", not put before a text");
+    } else fputs("none\n", out);
+    fputs("end tokens     ", out);
+    for (int i = 0; i < s->n_eos; i++) {
+        const char *piece = "";
+        length = 0;
+        if (t && s->eos[i] < tokenizer_vocab_size(t)) piece = tokenizer_piece(t, s->eos[i], &length);
+        fprintf(out, "%s%d%s%.*s", i ? ", " : " ", s->eos[i], length ? " " : "", (int)length, piece);
+    }
+    if (s->n_eos == 0) fputs(" none", out);
+    if (template) fprintf(out, "\nchat template   the model's own, %zu bytes\n", strlen(template));
+    else fputs("\nchat template   none\n", out);
+}
+
+/* A model without a tokenizer has the rest of its facts to show. */
+static int open_tokenizer(Session *s, const Options *o, Error *why, Error *e) {
+    int ids[16];
+    s->tokenizer = session_tokenizer(o, &s->checkpoint, why);
+    if (s->tokenizer) session_add_eos(s, ids, tokenizer_eos(s->tokenizer, ids));
+    else if (o->tokenizer || error_is_memory(why)) return fail_again(e, why);
+    return 0;
+}
+
 int mode_info(const Options *o, FILE *out, Error *e) {
     Session s;
+    Error why = {0};
     if (session_open(&s, o, 0, e)) return 1;
     const Config *c = &s.model.config;
-    if (kv_type_check(o->kv_type, c->head_dim, o->checkpoint, e)) {
+    if (kv_type_check(o->kv_type, c->head_dim, o->checkpoint, e) || open_tokenizer(&s, o, &why, e)) {
         session_close(&s);
         return 1;
     }
@@ -25,6 +78,7 @@ int mode_info(const Options *o, FILE *out, Error *e) {
     int counts[DTYPE_COUNT] = {0};
     for (size_t i = 0; i < ck->n_tensors; i++) counts[ck->tensors[i].mat.dtype]++;
     const char *format = checkpoint_format_name(ck->format);
+    Str name = name_of(ck);
     if (o->json) {
         fprintf(out, "{\"format\": \"%s\", \"arch\": \"%s\", \"dim\": %d, \"hidden_dim\": %d, \"n_layers\": %d, ",
                 format, ck->arch, c->dim, c->hidden_dim, c->n_layers);
@@ -38,8 +92,16 @@ int mode_info(const Options *o, FILE *out, Error *e) {
                 c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", ffn_name[c->ffn], rope ? "rope" : "learned");
         for (int t = 0, n = 0; t < DTYPE_COUNT; t++)
             if (counts[t]) fprintf(out, "%s\"%s\": %d", n++ ? ", " : "", dtype_info[t].name, counts[t]);
-        fputs("}}\n", out);
+        fputs("}, \"name\": ", out);
+        text_print_json(out, name.s, name.n);
+        print_tokenizer(out, o, &s, &why);
+        fputs("}\n", out);
     } else {
+        if (name.n) {
+            fputs("name            ", out);
+            text_print(out, name.s, name.n, false);
+            fputc('\n', out);
+        }
         fprintf(out, "format          %s%s", format, ck->format == FORMAT_LLAMA2C ? " v" : "");
         if (ck->format == FORMAT_LLAMA2C) fprintf(out, "%d", ck->version);
         fprintf(out, "\narchitecture    %s: %s, %s, %s, %s\n", ck->arch,
@@ -57,6 +119,7 @@ int mode_info(const Options *o, FILE *out, Error *e) {
         for (int t = 0; t < DTYPE_COUNT; t++)
             if (counts[t]) fprintf(out, " %d %s", counts[t], dtype_info[t].name);
         fputc('\n', out);
+        print_tokenizer(out, o, &s, &why);
     }
     session_close(&s);
     return 0;

@@ -3,9 +3,12 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 #include "modes/modes.h"
 #include "gen/session.h"
+
+enum { LIKELIEST = 10 /* tokens of a row that are shown, unless --top-k says another number */ };
 
 static void print_row(FILE *out, const float *logits, int n) {
     for (int i = 0; i < n; i++) fprintf(out, "%s%.9g", i ? ", " : "", (double)logits[i]);
@@ -20,11 +23,37 @@ static int check_row(const float *logits, int n, int pos, const char *what, Erro
     return 0;
 }
 
-static void print_plain(FILE *out, int pos, const float *logits, int n) {
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (logits[i] > logits[best]) best = i;
-    fprintf(out, "position %d: largest logit %.9g, token %d\n", pos, (double)logits[best], best);
+typedef struct {
+    int id;
+    float logit;
+} Ranked;
+
+static int by_logit(const void *a, const void *b) {
+    const Ranked *x = a, *y = b;
+    return x->logit != y->logit ? (x->logit < y->logit) - (x->logit > y->logit) : (x->id > y->id) - (x->id < y->id);
+}
+
+/* The `most` likeliest tokens after a position, with their text where there is a tokenizer; order [n] is scratch. */
+static void print_likeliest(FILE *out, const Tokenizer *t, int pos, const float *logits, int n, int most,
+                            Ranked *order) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) order[i] = (Ranked){i, logits[i]};
+    qsort(order, (size_t)n, sizeof *order, by_logit);
+    for (int i = 0; i < n; i++) sum += exp((double)(order[i].logit - order[0].logit));
+    fprintf(out, "position %d\n   token       logit  probability%s\n", pos, t ? "  text" : "");
+    for (int i = 0; i < most && i < n; i++) {
+        fprintf(out, "%8d  %10.5f  %10.4f%%", order[i].id, (double)order[i].logit,
+                100 * exp((double)(order[i].logit - order[0].logit)) / sum);
+        if (t && order[i].id < tokenizer_vocab_size(t)) {
+            const char *text;
+            char buffer[8];
+            size_t length = tokenizer_decode(t, 0, order[i].id, &text, buffer);
+            if (length == 0) text = tokenizer_piece(t, order[i].id, &length);
+            fputs("  ", out);
+            text_print_json(out, text, length);
+        }
+        fputc('\n', out);
+    }
 }
 
 typedef struct {
@@ -55,9 +84,10 @@ int mode_logits(const Options *o, FILE *out, Error *e) {
     char *text = NULL;
     size_t size;
     float *rows = NULL;
+    Ranked *order = NULL;
     if (session_open(&s, o, o->tokens ? 0 : SESSION_TOKENIZER, e)) return 1;
     if (session_prompt(&s, o, &ids, &n, &text, &size, e)) goto done;
-    int vocab = s.model.config.vocab_size, limit = o->ctx ? o->ctx : s.model.config.n_ctx;
+    int vocab = s.model.config.vocab_size, limit = o->ctx > 0 ? o->ctx : s.model.config.n_ctx;
     if (n > limit) {
         fail(e, "%s: tokens: expected at most the context's %d, found %d", o->checkpoint, limit, n);
         goto done;
@@ -93,10 +123,17 @@ int mode_logits(const Options *o, FILE *out, Error *e) {
         }
         fputs("]}\n", out);
     } else {
-        for (size_t r = 0; r < kept; r++) print_plain(out, o->all ? (int)r : n - 1, rows + r * (size_t)vocab, vocab);
+        int most = o->sampler.top_k ? o->sampler.top_k : LIKELIEST;
+        if (!(order = malloc((size_t)vocab * sizeof *order))) {
+            fail(e, "%s: memory: expected room for %d logits, found none", o->checkpoint, vocab);
+            goto done;
+        }
+        for (size_t r = 0; r < kept; r++)
+            print_likeliest(out, s.tokenizer, o->all ? (int)r : n - 1, rows + r * (size_t)vocab, vocab, most, order);
     }
     code = 0;
 done:
+    free(order);
     free(rows);
     free(text);
     free(ids);

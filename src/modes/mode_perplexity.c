@@ -145,7 +145,7 @@ int mode_perplexity(const Options *o, FILE *out, Error *e) {
         fail(e, "perplexity: expected a text with -f or -i, found none");
         return 2;
     }
-    if (o->stride && o->ctx && o->stride > o->ctx) {
+    if (o->ctx > 0 && o->stride > o->ctx) {
         fail(e, "--stride: expected at most the context's %d, found %d", o->ctx, o->stride);
         return 2;
     }
@@ -160,7 +160,7 @@ int mode_perplexity(const Options *o, FILE *out, Error *e) {
         fail(e, "%s: text: expected at least two tokens, found %d", o->prompt_file ? o->prompt_file : "-i", n);
         goto done;
     }
-    int n_ctx = o->ctx;
+    int n_ctx = session_ctx(o, &s.model.config);
     if (llamacpp && !n_ctx) n_ctx = s.model.config.n_ctx < LLAMACPP_CTX ? s.model.config.n_ctx : LLAMACPP_CTX;
     if (session_state(&s, o, n_ctx, e)) goto done;
     if (o->stride > s.state.options.n_ctx) {

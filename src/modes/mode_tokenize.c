@@ -28,14 +28,38 @@ static Tokenizer *open_any(const Options *o, Checkpoint *ck, Error *e) {
     }
     if (has_suffix(path, ".model") || has_suffix(path, ".json")) return tokenizer_open(path, e);
     Error why_not = {0};
-    if (checkpoint_open(ck, path, &why_not) == 0) {
-        if (ck->format == FORMAT_GGUF) return session_tokenizer(o, &ck->gguf, e);
-        return ck->format == FORMAT_HF_DIR ? tokenizer_open(path, e) : session_tokenizer(o, NULL, e);
-    }
+    if (checkpoint_open(ck, path, &why_not) == 0) return session_tokenizer(o, ck, e);
     Error neither = {0};
     Tokenizer *t = tokenizer_open(path, &neither);
     if (!t) *e = error_is_memory(&neither) || strstr(neither.text, "tokenizer.ggml.") ? neither : why_not;
     return t;
+}
+
+/* The text of --tokens. Special tokens add none, unless --special writes them out. */
+static int decode(const Options *o, const Tokenizer *t, FILE *out, Error *e) {
+    char *text = NULL, buffer[8];
+    size_t n = 0;
+    int silent = 0;
+    if (tokens_check(o->tokens, o->n_tokens, tokenizer_vocab_size(t), e)) return -1;
+    FILE *to = o->json ? open_memstream(&text, &n) : out;
+    if (!to) return fail(e, "text: memory: expected some, found none");
+    for (int i = 0, last = -1; i < o->n_tokens; last = tokenizer_next(t, last, o->tokens[i++])) {
+        const char *bytes;
+        size_t length = tokenizer_decode(t, last, o->tokens[i], &bytes, buffer);
+        if (length == 0 && o->special) bytes = tokenizer_piece(t, o->tokens[i], &length);
+        silent += length == 0;
+        text_print(to, bytes, length, o->raw);
+    }
+    if (o->json) {
+        fclose(to);
+        fputs("{\"text\": ", out);
+        text_print_json(out, text, n);
+        fputc('}', out);
+        free(text);
+    }
+    fputc('\n', out);
+    if (silent && !o->quiet) fprintf(o->log, "special tokens without text: %d (--special writes them out)\n", silent);
+    return 0;
 }
 
 int mode_tokenize(const Options *o, FILE *out, Error *e) {
@@ -46,29 +70,7 @@ int mode_tokenize(const Options *o, FILE *out, Error *e) {
     if (!t) goto done;
     session_note(t, o);
     if (o->tokens) {
-        if (tokens_check(o->tokens, o->n_tokens, tokenizer_vocab_size(t), e)) goto done;
-        char *decoded = NULL;
-        size_t n_decoded = 0;
-        FILE *to = o->json ? open_memstream(&decoded, &n_decoded) : out;
-        if (!to) {
-            fail(e, "text: memory: expected some, found none");
-            goto done;
-        }
-        for (int i = 0, last = -1; i < o->n_tokens; last = tokenizer_next(t, last, o->tokens[i++])) {
-            const char *bytes;
-            char buffer[8];
-            size_t length = tokenizer_decode(t, last, o->tokens[i], &bytes, buffer);
-            text_print(to, bytes, length, o->raw);
-        }
-        if (o->json) {
-            fclose(to);
-            fputs("{\"text\": ", out);
-            text_print_json(out, decoded, n_decoded);
-            fputc('}', out);
-            free(decoded);
-        }
-        fputc('\n', out);
-        code = 0;
+        code = decode(o, t, out, e) ? 1 : 0;
         goto done;
     }
     size_t size;
