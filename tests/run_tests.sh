@@ -63,7 +63,7 @@ for program in "$@"; do
     passed=$((passed + p)) failed=$((failed + f))
     if [ "$f" -gt 0 ]; then
         echo "FAIL $program (exit $status, $seconds s)"
-        grep -vE '^\[ +(RUN|OK) ' "$out" | tail -40
+        grep -vE '^(\[ +(RUN|OK) |ok )' "$out" | tail -40
     else
         echo "ok   $program: $p passed, $s skipped ($seconds s)"
     fi
