@@ -63,7 +63,7 @@ drawn "top-k 0 is off" --top-k 0 -s 1
 drawn "top-k beyond the vocabulary" --top-k 2147483647 -s 1
 drawn "repeat-last 0" --repeat-last 0 --repeat-penalty 1.5 -s 1
 for flag in "-t -1" "-t nan" "-t inf" "-t 1e30" "-p 1.5" "-p -0.1" "-p nan" "--min-p 2" "--top-k -1" "--top-k 1e3" "--top-k 2147483648" \
-    "--repeat-penalty 0" "--repeat-penalty inf" "--repeat-last -1" "-n -1" "-n 99999999999" "-c 0" "-c -5" "-j 0" "-j -1" "--batch 0" \
+    "--repeat-penalty 0" "--repeat-penalty inf" "--repeat-last -1" "-n -1" "-n 99999999999" "-c -5" "-j 0" "-j -1" "--batch 0" \
     "-s 18446744073709551616" "-s 1.5" "-s x" "--rope-theta 0" "--rope-factor nan" "--tokens -1" "--tokens 1,,2"; do
     # shellcheck disable=SC2086
     refused "$flag" 2 "expected" $M -z "$T" $flag
