@@ -426,12 +426,12 @@ static void verify_knows_the_formulas(void **state) {
             l->attn.q_norm = l->attn.k_norm = NULL;
         for (int t = 0; t < n; t++) tokens[t] = pick(0, m.c.vocab_size - 1);
         model_init(&model, &m.c, &m.w);
-        if (trace_run(&ref, &model, tokens, n, 1, &kernels_ref, &e)) fail_msg("%s", e.text);
+        if (trace_run(&ref, &model, tokens, n, 1, &kernels_ref, NULL, NULL, &e)) fail_msg("%s", e.text);
         if (m.c.pos == POS_ROPE && m.c.rope.pairing == ROPE_PAIRS) as_half(&ref, &m.c);
         for (int slot = 0; slot < ref.n_slots; slot++) {
             Verify v;
             if (!ref.x[slot]) continue;
-            if (trace_run(&ours, &model, tokens, n, 1, &kernels_ref, &e)) fail_msg("%s", e.text);
+            if (trace_run(&ours, &model, tokens, n, 1, &kernels_ref, NULL, NULL, &e)) fail_msg("%s", e.text);
             ours.x[slot][(n - 1) * ours.cols[slot]] += 30;
             if (verify_compare(&v, &model, &ours, &ref, &e)) fail_msg("%s", e.text);
             if (v.first_bad < 0 || (!strstr(v.cause, "this run's is off") && !strstr(v.cause, " here ")))

@@ -192,7 +192,7 @@ static void wide_check(Wide *w, Trace *ref, const char *tensor, const char *caus
     Verify v;
     Error e = {0};
     model_init(&m, &w->config, &w->weights);
-    if (trace_run(&ours, &m, ref->tokens, ref->n, 1, NULL, &e) || verify_compare(&v, &m, &ours, ref, &e))
+    if (trace_run(&ours, &m, ref->tokens, ref->n, 1, NULL, NULL, NULL, &e) || verify_compare(&v, &m, &ours, ref, &e))
         fail_msg("%s", e.text);
     const char *found = v.first_bad < 0 ? "" : v.rows[v.first_bad].name;
     if (strcmp(found, tensor) != 0 || !strstr(v.cause, cause))
@@ -211,7 +211,7 @@ static void a_wide_model(void **state) {
     static const int tokens[] = {1, 5, 32, 0, 7, 7, 19, 3, 2, 30, 11, 4};
     wide_open(&w);
     model_init(&m, &w.config, &w.weights);
-    if (trace_run(&ref, &m, tokens, 12, 1, NULL, &e)) fail_msg("%s", e.text);
+    if (trace_run(&ref, &m, tokens, 12, 1, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
     wide_check(&w, &ref, "", "", __LINE__);
     static const Step steps[] = {STEP_Q, STEP_K, STEP_V};
     for (int i = 0; i < 3; i++) { /* one value of the reference differs */
@@ -272,7 +272,7 @@ static void values_that_are_not_finite(void **state) {
         Verify v;
         Error e = {0};
         model_init(&m, &f.config, &f.weights);
-        assert_int_equal(trace_run(&ours, &m, f.ref.tokens, f.ref.n, 1, NULL, &e), 0);
+        assert_int_equal(trace_run(&ours, &m, f.ref.tokens, f.ref.n, 1, NULL, NULL, NULL, &e), 0);
         slot(&ours, 1, STEP_OUT)[5] = NAN; /* in this run too */
         assert_int_equal(verify_compare(&v, &m, &ours, &f.ref, &e), 0);
         for (int r = 0; r < v.n; r++) {

@@ -54,7 +54,7 @@ static void check(Fixture *f, Doctor *doctor, const char *tensor, const char *ca
     Verify v;
     Error e = {0};
     model_init(&m, &f->config, &f->weights);
-    if (trace_run(&ours, &m, f->ref.tokens, f->ref.n, 1, NULL, &e)) fail_msg("%s", e.text);
+    if (trace_run(&ours, &m, f->ref.tokens, f->ref.n, 1, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
     if (doctor) doctor(f, &ours);
     if (verify_compare(&v, &m, &ours, &f->ref, &e)) fail_msg("%s", e.text);
     const char *found = v.first_bad < 0 ? "" : v.rows[v.first_bad].name;

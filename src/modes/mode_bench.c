@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "modes/modes.h"
+#include "gen/progress.h"
 #include "gen/session.h"
 
 enum {
@@ -198,16 +199,30 @@ static void fill_tokens(int *tokens, int n, int vocab_size) {
     for (int i = 0; i < n; i++) tokens[i] = (int)((unsigned)i * 2654435761u % (unsigned)vocab_size);
 }
 
+/* How far all runs are; NULL: nobody is told. */
+typedef struct {
+    Progress progress;
+    long long before, total; /* tokens */
+} Done;
+
+static bool show(void *arg, int done, int total) {
+    Done *d = arg;
+    (void)total;
+    progress_show(&d->progress, (int)(1000 * (d->before + done) / d->total), 1000);
+    return !interrupted;
+}
+
 /* Seconds of one run: prefill of n tokens in batches at depth, or n single tokens with their logits. */
-static double time_run(Session *s, const int *tokens, int n, int depth, bool prefill) {
+static double time_run(Session *s, const int *tokens, int n, int depth, bool prefill, Done *done) {
     double start = now();
     if (prefill) {
-        model_prefill(&s->model, &s->state, tokens, n, depth, WANTED_LAST, NULL, NULL);
+        model_prefill(&s->model, &s->state, tokens, n, depth, WANTED_LAST, done ? show : NULL, done);
         model_logits(&s->model, &s->state, (n - 1) % s->state.options.n_batch);
     } else {
         for (int i = 0; i < n; i++) {
             model_forward(&s->model, &s->state, tokens + i, 1, depth + i);
             model_logits(&s->model, &s->state, 0);
+            if (done) show(done, i + 1, n);
         }
     }
     return now() - start;
@@ -215,14 +230,15 @@ static double time_run(Session *s, const int *tokens, int n, int depth, bool pre
 
 /* work: bytes or operations of a token. */
 static bool bench(BenchResult *r, Session *s, const Options *o, const int *tokens, int n, bool prefill, Machine *m,
-                  bool own, double work) {
+                  bool own, double work, Done *done) {
     double rate[MAX_RUNS], limit[MAX_RUNS], fraction[MAX_RUNS];
     int runs = o->bench_runs;
     for (int i = 0; i < runs; i++) {
         limit[i] = prefill ? gemm_rate(m, own) : read_rate(m);
-        time_run(s, tokens, n < 8 ? n : 8, o->bench_depth, prefill); /* caches and threads are warm */
+        time_run(s, tokens, n < 8 ? n : 8, o->bench_depth, prefill, NULL); /* caches and threads are warm */
         CommCount before = o->comm ? o->comm->count : (CommCount){0};
-        double seconds = time_run(s, tokens, n, o->bench_depth, prefill);
+        double seconds = time_run(s, tokens, n, o->bench_depth, prefill, done);
+        done->before += n;
         rate[i] = n / seconds;
         if (o->comm) {
             r->messages = (double)(o->comm->count.messages - before.messages) / n;
@@ -322,18 +338,22 @@ int mode_bench(const Options *o, FILE *out, Error *e) {
     const Config *c = &s.model.config;
     double kv = (double)kv_bytes_per_token(o->kv_type, c->n_layers, c->n_kv_heads, c->head_dim);
     double bytes = cost.decode_bytes + kv * (o->bench_depth + decode / 2.0);
-    if (o->bench_depth) model_prefill(&s.model, &s.state, tokens, o->bench_depth, 0, WANTED_LAST, NULL, NULL);
+    Done done = {.total = o->bench_depth + (long long)o->bench_runs * (prefill + decode)};
+    progress_begin(&done.progress, o->log, "bench", o->quiet);
+    if (o->bench_depth) model_prefill(&s.model, &s.state, tokens, o->bench_depth, 0, WANTED_LAST, show, &done);
+    done.before = o->bench_depth;
     status = 130;
     if (prefill) {
         BenchResult *r = &results[n_results++];
-        if (!bench(r, &s, o, tokens, prefill, true, &machine, own, cost.prefill_flops)) goto done;
+        if (!bench(r, &s, o, tokens, prefill, true, &machine, own, cost.prefill_flops, &done)) goto done;
         *(own ? &rates.own : &rates.blas) = r->limit / 1e9;
     }
     if (decode) {
         BenchResult *r = &results[n_results++];
-        if (!bench(r, &s, o, tokens, decode, false, &machine, own, bytes)) goto done;
+        if (!bench(r, &s, o, tokens, decode, false, &machine, own, bytes, &done)) goto done;
         rates.read = r->limit / 1e9;
     }
+    progress_end(&done.progress);
     print(out, o, results, n_results, team_size(s.state.team), &rates);
     status = 0;
 done:

@@ -49,9 +49,12 @@ static bool score_rows(void *arg, int done, int total) {
         }
         s->nll += nll;
         s->scored++;
+        progress_show(&s->progress, s->before + r + 1, s->total);
+        if (*s->interrupted) return false;
     }
     s->seen = done;
-    progress_show(&s->progress, s->before + done, s->total);
+    /* What is read again for its context alone is no step back. */
+    progress_show(&s->progress, s->before + (done < s->from ? s->from : done), s->total);
     return !*s->interrupted;
 }
 
@@ -102,6 +105,7 @@ static int protocol_hf(const Options *o, Score *s, const int *ids, int n, size_t
     int stride = o->stride ? o->stride : n_ctx / 2 > 0 ? n_ctx / 2 : 1;
     for (int begin = 0, scored_to = 0;; begin += stride) {
         int end = n - begin > n_ctx ? begin + n_ctx : n;
+        s->before = begin;
         int from = scored_to - begin > o->score_from ? scored_to - begin : o->score_from;
         int status = from < end - begin ? score_window(s, ids + begin, end - begin, from, e) : 0;
         if (status) return status;

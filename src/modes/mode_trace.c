@@ -410,7 +410,7 @@ static int look(View *v, const Options *o, const Session *s, const int *ids, int
     v->kv_head = c->attn.interleaved ? v->head % c->n_kv_heads : v->head / (c->n_heads / c->n_kv_heads);
     const AttentionWeights *w = &s->model.weights.layers[v->layer].attn;
     v->rotates = c->pos == POS_ROPE && w->rope != ROPE_NONE && !w->q_norm;
-    if (trace_run(&v->trace, &s->model, ids, n, 1, NULL, e)) return -1;
+    if (trace_run(&v->trace, &s->model, ids, n, 1, NULL, NULL, NULL, e)) return -1;
     size_t cells = (size_t)n * (size_t)n;
     v->scores = calloc(cells, sizeof *v->scores);
     v->weights = calloc(cells, sizeof *v->weights);

@@ -1,6 +1,7 @@
 /* mode_verify - the model against a reference's intermediates; see verify.h. */
 #include <stdlib.h>
 
+#include "gen/progress.h"
 #include "modes/modes.h"
 #include "gen/follow.h"
 #include "verify/verify.h"
@@ -36,6 +37,8 @@ static void print_table(FILE *out, const Verify *v, int n_tokens) {
     else fprintf(out, "\nfirst over tolerance: %s\nlikely cause: %s\n", v->rows[v->first_bad].name, v->cause);
 }
 
+static void show(void *progress, int done, int total) { progress_show(progress, done, total); }
+
 int mode_verify(const Options *o, FILE *out, Error *e) {
     Session s = {0};
     Trace ours = {0}, ref = {0};
@@ -53,7 +56,11 @@ int mode_verify(const Options *o, FILE *out, Error *e) {
     if (session_ranks(&s, o, e)) goto done;
     int threads = o->threads ? o->threads : team_default_size();
     if (trace_read(&ref, o->reference, &s.model.config, e)) goto done;
-    if (trace_run(&ours, &s.model, ref.tokens, ref.n, threads, kernels, e)) goto done;
+    Progress progress;
+    progress_begin(&progress, o->log, "verify", o->quiet);
+    int status = trace_run(&ours, &s.model, ref.tokens, ref.n, threads, kernels, show, &progress, e);
+    progress_end(&progress);
+    if (status) goto done;
     if (verify_compare(&v, &s.model, &ours, &ref, e)) goto done;
     if (o->json) print_json(out, &v);
     else print_table(out, &v, ref.n);

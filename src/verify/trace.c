@@ -139,6 +139,9 @@ done:
 typedef struct {
     Trace *t;
     bool failed;
+    void (*progress)(void *arg, int done, int total); /* or NULL */
+    void *arg;
+    long long done; /* rows of tensors */
 } Recorder;
 
 static void record(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to,
@@ -151,7 +154,11 @@ static void record(void *arg, const char *name, int layer, const float *x, int r
         for (int i = 0; values && i < rows; i++)
             memcpy(values + (size_t)(pos + i) * (size_t)cols + from, x + (size_t)i * (size_t)cols + from,
                    (size_t)(to - from) * sizeof *x);
+        r->done += rows;
     }
+    /* Thousandths: rows of tensors may be more than an int counts. Over ranks a tensor comes in parts. */
+    long long all = (long long)r->t->n * r->t->n_slots, part = r->done < all ? 1000 * r->done / all : 1000;
+    if (r->progress) r->progress(r->arg, (int)part, 1000);
 }
 
 /* The recorded tensors are taken one by one while the model runs: their sum is compared with what there is before. */
@@ -165,9 +172,10 @@ static int trace_fits(const Config *c, int n, Error *e) {
                 bytes / 0x1p20, n, left / 0x1p20);
 }
 
-int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads, const Kernels *kernels, Error *e) {
+int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads, const Kernels *kernels,
+              void (*progress)(void *arg, int done, int total), void *arg, Error *e) {
     State s = {0};
-    Recorder r = {t, false};
+    Recorder r = {t, false, progress, arg, 0};
     StateOptions options = {.n_ctx = n, .n_batch = n, .n_threads = n_threads, .kv_type = KV_F32, .kernels = kernels};
     *t = (Trace){0};
     if (m->config.pos == POS_LEARNED && n > m->config.n_ctx)

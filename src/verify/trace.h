@@ -46,8 +46,10 @@ int trace_cols(const Config *c, Step step);
 int trace_read(Trace *t, const char *path, const Config *c, Error *e);
 
 /* trace_run - runs the model over `tokens` [n]: a prefill, then the last VERIFY_DECODED ones one at a time, so that
- * both ways are seen. f32 KV cache; kernels NULL: kernels_best(). */
+ * both ways are seen. f32 KV cache; kernels NULL: kernels_best(). progress, unless NULL, is called with what is done of
+ * what there is to do. */
 enum { VERIFY_DECODED = 4 };
-int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads, const Kernels *kernels, Error *e);
+int trace_run(Trace *t, const Model *m, const int *tokens, int n, int n_threads, const Kernels *kernels,
+              void (*progress)(void *arg, int done, int total), void *arg, Error *e);
 
 void trace_close(Trace *t);

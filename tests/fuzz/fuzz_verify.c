@@ -19,7 +19,8 @@ static void use(const Model *m, int most_tokens) {
     outcome = (Error){0};
     if (trace_read(&ref, MEMORY "/ref.safetensors", &m->config, &outcome)) return;
     if (ref.n <= most_tokens) {
-        if (trace_run(&ours, m, ref.tokens, ref.n, 1, NULL, &e) || verify_compare(&v, m, &ours, &ref, &e)) abort();
+        if (trace_run(&ours, m, ref.tokens, ref.n, 1, NULL, NULL, NULL, &e) || verify_compare(&v, m, &ours, &ref, &e))
+            abort();
         for (int i = 0; i < v.n; i++) /* what is printed as JSON */
             if (!isfinite(v.rows[i].max_abs) || !isfinite(v.rows[i].max_rel) || !isfinite(v.rows[i].tolerance)) abort();
         if ((v.first_bad < 0) != (v.cause[0] == 0)) abort();

@@ -1,0 +1,78 @@
+"""test_progress.py - what takes more than a second says how far it is, on one line of a terminal of 40 columns that is
+wiped in the end; what is quicker, a pipe and --quiet show nothing. Prints "ok NAME" or "not ok NAME: why"."""
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+
+RUN = os.environ.get("RUN", "./run")
+MODEL = "weights/shakespeare.gguf"
+failed = 0
+
+
+def check(name, fine, why=""):
+    global failed
+    failed += not fine
+    print(f"ok {name}" if fine else f"not ok {name}: {str(why)[-400:]!r}")
+
+
+def on_terminal(*args):
+    """What the program writes to a terminal of 40 columns as standard error."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    p = subprocess.Popen([RUN, MODEL, *args], stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            data = os.read(ours, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            break
+        seen += data
+    os.close(ours)
+    return p.wait(), seen
+
+
+def shown(name, *args):
+    code, seen = on_terminal(*args)
+    steps = [int(x) for x in re.findall(rb"\r" + name.encode() + rb" +(\d+)% \[[# ]{16}\]", seen)]
+    check(f"{name}: how far it is", len(steps) > 1 and steps == sorted(steps), (code, steps, seen))
+    wide = [line for line in re.split(rb"[\r\n]+", seen) if b"%" in line and len(line) > 39]
+    check(f"{name}: within 40 columns", not wide, wide)
+    check(f"{name}: wiped in the end", re.search(rb"\]\r {39}\r", seen), seen)
+
+
+def reference(path, n):
+    """A reference that nothing of the model is near to, which is all that a look at the progress needs."""
+    parts = {"tokens": ("I32", [n], struct.pack(f"<{n}i", *[7 + i % 900 for i in range(n)])), "logits": ("F32", [n, 1024], bytes(4096 * n))}
+    header, at = {}, 0
+    for name, (dtype, shape, data) in parts.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in parts.values()))
+
+
+with tempfile.TemporaryDirectory() as directory:
+    text, ref = os.path.join(directory, "text"), os.path.join(directory, "ref.safetensors")
+    with open(text, "w") as f:
+        f.write("What light through yonder window breaks? It is the east, and Juliet is the sun. " * 150)
+    reference(ref, 1200)
+    shown("perplexity", "-m", "perplexity", "-f", text, "-c", "6000")
+    shown("prefill", "-f", text, "-c", "6000", "-n", "1", "--batch", "64")
+    shown("bench", "-m", "bench", "-r", "6")
+    shown("verify", "-m", "verify", "-r", ref)
+    for name, args in (("--quiet", ["--quiet", "-m", "bench", "-r", "6"]), ("a short run", ["-m", "bench", "-r", "1", "-n", "1", "-P", "1"])):
+        check(f"{name}: no progress", b"%" not in on_terminal(*args)[1])
+    pipe = subprocess.run([RUN, MODEL, "-m", "bench", "-r", "6"], capture_output=True)
+    check("a pipe: no progress", b"%" not in pipe.stderr, pipe.stderr)
+sys.exit(failed > 0)
