@@ -1,5 +1,4 @@
 #include "attention.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -27,8 +26,27 @@ static Head head_at(const AttentionWeights *w, const AttentionState *s, int i) {
     return j < n - 2 ? q : j == n - 2 ? k : v;
 }
 
-static float *row_of(const Head *h, int r, int d) {
-    return h->x + ((size_t)r * (size_t)h->of + (size_t)h->head) * (size_t)d;
+/* One text of the pass: its rows, with its cache and its angles. */
+typedef struct {
+    Pass pass;
+    AttentionState state;
+} View;
+
+static View view_of(const Pass *p, const AttentionState *s, int i) {
+    View v = {*p, *s};
+    if (!p->spans) return v;
+    const Span *span = &p->spans[i];
+    v.pass.row = span->row;
+    v.pass.n = span->n;
+    v.pass.pos = v.pass.rope_pos = span->pos;
+    v.state.cache = span->sequence->cache;
+    memcpy(v.state.rope, span->sequence->rope, sizeof v.state.rope);
+    return v;
+}
+
+/* Row r of a view. */
+static float *row_of(const Pass *p, const Head *h, int r, int d) {
+    return h->x + ((size_t)(p->row + r) * (size_t)h->of + (size_t)h->head) * (size_t)d;
 }
 
 /* x = w xn + bias */
@@ -38,7 +56,7 @@ static void project(const Pass *p, const Rows *xn, const AttentionState *s, Head
     matmul_piece(h.x, (size_t)(h.of * d), h.w, h.bias, xn, false, from, to);
     watch_columns(p, h.name, h.x, h.of * d, from, to);
     for (int r = 0; r < p->n && clamp > 0; r++)
-        for (float *x = row_of(&h, r, d), *end = x + d; x < end; x++)
+        for (float *x = row_of(p, &h, r, d), *end = x + d; x < end; x++)
             *x = *x > clamp ? clamp : *x < -clamp ? -clamp : *x; /* NaN stays NaN */
 }
 
@@ -46,7 +64,7 @@ static void norm_head(const Pass *p, const AttentionState *s, Head h) {
     int d = s->cache.head_dim;
     Norm norm = s->norm;
     norm.weight = h.norm + (s->config.qk_norm == QK_NORM_EACH_HEAD ? h.head * d : 0);
-    for (int r = 0; r < p->n; r++) norm_row(p->kernels, row_of(&h, r, d), row_of(&h, r, d), &norm, d);
+    for (int r = 0; r < p->n; r++) norm_row(p->kernels, row_of(p, &h, r, d), row_of(p, &h, r, d), &norm, d);
 }
 
 /* Swap 3: q and k are rotated by their position, v never is; k and v go into the cache. */
@@ -56,66 +74,66 @@ static void rotate_and_store(const Pass *p, const AttentionWeights *w, Attention
     bool local = w->rope == ROPE_LOCAL || (h.kind == ROTATE_K && s->rotate[p->layer] & ROTATE_K_LOCAL);
     const RopeTable *table = &s->rope[local];
     if (normed && !after) norm_head(p, s, h);
-    if (s->rotate[p->layer] & h.kind) rope_apply(row_of(&h, 0, d), p->n, 1, h.of * d, table, p->rope_pos);
+    if (s->rotate[p->layer] & h.kind) rope_apply(row_of(p, &h, 0, d), p->n, 1, h.of * d, table, p->rope_pos);
     if (normed && after) norm_head(p, s, h);
     if (s->rope[0].rotary_dim && h.rotated_name)
         watch_columns(p, h.rotated_name, h.x, h.of * d, h.head * d, (h.head + 1) * d);
     for (int r = 0; r < p->n; r++) {
-        if (h.kind == ROTATE_K) kv_cache_write_key(&s->cache, p->layer, h.head, p->pos + r, row_of(&h, r, d));
-        if (h.kind == ROTATE_V) kv_cache_write_value(&s->cache, p->layer, h.head, p->pos + r, row_of(&h, r, d));
+        if (h.kind == ROTATE_K) kv_cache_write_key(&s->cache, p->layer, h.head, p->pos + r, row_of(p, &h, r, d));
+        if (h.kind == ROTATE_V) kv_cache_write_value(&s->cache, p->layer, h.head, p->pos + r, row_of(p, &h, r, d));
     }
+}
+
+static void rotate_and_store_all(const Pass *p, const AttentionWeights *w, AttentionState *s, Head h, bool told) {
+    for (int v = 0; v < p->n_texts; v++) {
+        View view = view_of(p, s, v);
+        rotate_and_store(&view.pass, w, &view.state, h);
+    }
+    if (told) team_done(&s->ready[h.kv_head]);
 }
 
 /* All heads of q at once, all heads of k at once: they have to be there, those of other ranks too. */
 static void norm_whole(const Pass *p, const AttentionWeights *w, const AttentionState *s) {
-    int q_dim = s->n_heads * s->cache.head_dim, k_dim = s->cache.n_kv_heads * s->cache.head_dim, r;
+    int q_dim = s->n_heads * s->cache.head_dim, k_dim = s->cache.n_kv_heads * s->cache.head_dim;
     Norm q = s->norm, k = s->norm;
     q.weight = w->q_norm;
     k.weight = w->k_norm;
     team_barrier(p->t);
-    if (p->comm && p->t->id == 0) {
-        norm_over_ranks(p, s->q, &q, q_dim, s->all_heads * s->cache.head_dim, 1);
-        norm_over_ranks(p, s->k, &k, k_dim, s->all_kv_heads * s->cache.head_dim, s->kv_sharers);
+    norm_whole_rows(p, s->q, &q, q_dim, s->all_heads * s->cache.head_dim, 1);
+    norm_whole_rows(p, s->k, &k, k_dim, s->all_kv_heads * s->cache.head_dim, s->kv_sharers);
+    team_barrier(p->t);
+}
+
+/* Each thread takes the next head of q, k or v; of each group the last `each`: all, or k and v alone. */
+static void compute_heads(const Pass *p, const Rows *xn, const AttentionWeights *w, AttentionState *s, int each) {
+    int group = heads_of_group(s), skip = group - each, n = s->cache.n_kv_heads * each, i;
+    bool whole = s->config.qk_norm == QK_NORM_WHOLE;
+    while (team_next(p->t, n, &i)) {
+        Head h = head_at(w, s, i / each * group + skip + i % each);
+        project(p, xn, s, h);
+        if (!whole) rotate_and_store_all(p, w, s, h, !skip);
     }
-    while (!p->comm && team_next(p->t, p->n, &r)) {
-        norm_row(p->kernels, s->q + (size_t)r * (size_t)q_dim, s->q + (size_t)r * (size_t)q_dim, &q, q_dim);
-        norm_row(p->kernels, s->k + (size_t)r * (size_t)k_dim, s->k + (size_t)r * (size_t)k_dim, &k, k_dim);
-    }
+    if (whole) norm_whole(p, w, s);
+    while (whole && team_next(p->t, n, &i))
+        rotate_and_store_all(p, w, s, head_at(w, s, i / each * group + skip + i % each), !skip);
+}
+
+void attention_remember(const Pass *p, const Rows *xn, const AttentionWeights *w, AttentionState *s) {
+    compute_heads(p, xn, w, s, 2);
     team_barrier(p->t);
 }
 
 void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s,
                const Residual *residual) {
-    int n = s->cache.n_kv_heads * heads_of_group(s), i;
-    bool whole = s->config.qk_norm == QK_NORM_WHOLE;
-    while (team_next(p->t, n, &i)) { /* each thread takes the next head of q, k or v */
-        Head h = head_at(w, s, i);
-        project(p, xn, s, h);
-        if (!whole) rotate_and_store(p, w, s, h), team_done(&s->ready[h.kv_head]);
-    }
-    if (whole) norm_whole(p, w, s);
-    while (whole && team_next(p->t, n, &i)) {
-        Head h = head_at(w, s, i);
-        rotate_and_store(p, w, s, h), team_done(&s->ready[h.kv_head]);
-    }
+    compute_heads(p, xn, w, s, heads_of_group(s));
     Rows heads = rows_open(&s->heads, p);
-    attend(p, &heads, w, s);
+    for (int v = 0; v < p->n_texts; v++) {
+        View view = view_of(p, s, v);
+        attend(&view.pass, &heads, w, &view.state);
+    }
     team_barrier(p->t);
     if (s->cache.head_dim % QK) rows_quantize_all(p, &heads);
     add_product(p, x, &w->wo, w->bo, &heads, residual, "attn_out");
-}
-
-void attention_remember(const Pass *p, const Rows *xn, const AttentionWeights *w, AttentionState *s) {
-    int group = heads_of_group(s), n = 2 * s->cache.n_kv_heads, i; /* k and v, the last two heads of each group */
-    bool whole = s->config.qk_norm == QK_NORM_WHOLE;
-    while (team_next(p->t, n, &i)) {
-        Head h = head_at(w, s, i / 2 * group + group - 2 + i % 2);
-        project(p, xn, s, h);
-        if (!whole) rotate_and_store(p, w, s, h);
-    }
-    if (whole) norm_whole(p, w, s);
-    while (whole && team_next(p->t, n, &i)) rotate_and_store(p, w, s, head_at(w, s, i / 2 * group + group - 2 + i % 2));
-    team_barrier(p->t);
 }
 
 /* ---- softmax(q k^T / sqrt(d)) v ---------------------------------------------------------------- */
@@ -199,7 +217,7 @@ static void attend_task(Work *w, const Pass *p, const AttentionWeights *weights,
     const KvCache *c = &s->cache;
     int d = c->head_dim;
     for (int i = 0; i < t->n; i++) {
-        const float *q = s->q + (token_of(t, i) * s->n_heads + query_head_of(t, i)) * (size_t)d;
+        const float *q = s->q + ((p->row + token_of(t, i)) * s->n_heads + query_head_of(t, i)) * (size_t)d;
         float scale = query_scale(&s->config, d, p->pos + token_of(t, i));
         bool sink = weights->sinks && first; /* counted once, in the first part of the cache */
         for (int j = 0; j < d; j++) w->q[i * d + j] = q[j] * scale;
@@ -239,24 +257,12 @@ static void attend_in_parts(const Pass *p, const Rows *out, const AttentionWeigh
         await_group(p, s, task.kv_head);
         attend_task(&w, p, weights, s, &task, from, to < p->pos + 1 ? to : p->pos + 1, part == 0);
         for (int j = 0; j < group; j++) {
-            float *to_row = partial + (size_t)part * next + (size_t)query_head_of(&task, j) * row;
-            memcpy(to_row, w.acc + (size_t)j * w.stride, (size_t)d * sizeof *to_row);
-            to_row[w.stride] = w.max[j];
-            to_row[w.stride + 1] = w.denom[j];
+            work_put(&w, j, partial + (size_t)part * next + (size_t)query_head_of(&task, j) * row, d);
         }
     }
     team_barrier(p->t);
     for (int h = p->t->id; h < s->n_heads; h += p->t->n) {
-        float *o = rows_at(out, 0) + h * d, max = LOWEST, denom = 0;
-        const float *from = partial + (size_t)h * row;
-        for (int part = 0; part < parts; part++) max = fmaxf(max, from[(size_t)part * next + w.stride]);
-        memset(o, 0, (size_t)d * sizeof *o);
-        for (int part = 0; part < parts; part++, from += next) {
-            float rescale = expf(from[w.stride] - max);
-            denom += rescale * from[w.stride + 1];
-            for (int j = 0; j < d; j++) o[j] += rescale * from[j];
-        }
-        for (int j = 0; j < d; j++) o[j] /= denom;
+        work_merge(rows_at(out, 0) + h * d, partial + (size_t)h * row, parts, next, w.stride, d);
         rows_quantize(out, 0, h * d, (h + 1) * d);
     }
 }
@@ -272,7 +278,7 @@ void attend(const Pass *p, const Rows *out, const AttentionWeights *weights, con
         tiles = (rows + WORK_ROWS - 1) / WORK_ROWS, i;
     int n_threads = team_size(p->t->team); /* not t->n: the sums are the same when one thread does all */
     int first = window_start(weights, p->pos), parts = (p->pos + 1 - first) / SPLIT;
-    if (p->n == 1 && group <= WORK_ROWS && !c->exact && c->n_kv_heads % n_threads && parts >= 2) {
+    if (p->n == 1 && !p->spans && group <= WORK_ROWS && !c->exact && c->n_kv_heads % n_threads && parts >= 2) {
         attend_in_parts(p, out, weights, s, first, parts < n_threads ? parts : n_threads);
         return;
     }
@@ -285,9 +291,9 @@ void attend(const Pass *p, const Rows *out, const AttentionWeights *weights, con
                     task.end ? task.end : p->pos + token_of(&task, task.n - 1) + 1, true);
         for (int j = 0; j < task.n; j++) {
             int token = token_of(&task, j), h = query_head_of(&task, j);
-            float *o = rows_at(out, token) + h * d;
+            float *o = rows_at(out, p->row + token) + h * d;
             for (int k = 0; k < d; k++) o[k] = w.acc[(size_t)j * w.stride + (size_t)k] / w.denom[j];
-            rows_quantize(out, token, h * d, (h + 1) * d);
+            rows_quantize(out, p->row + token, h * d, (h + 1) * d);
         }
     }
 }

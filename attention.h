@@ -58,9 +58,24 @@ typedef struct {
     void *scratch; /* [attention_scratch_bytes] */
 } AttentionState;
 
+/* Sequence - what is remembered of one text: its keys and values, and the angles of its positions. */
+typedef struct {
+    KvCache cache;
+    RopeTable rope[2];
+} Sequence;
+
+/* Span - rows [row, row + n) of a pass over several texts: tokens of one, from position pos on; the text has seq_len
+ * tokens when all of it is read. */
+typedef struct Span {
+    Sequence *sequence;
+    int row, n, pos, seq_len;
+} Span;
+
 /* attention - x[n, dim] += wo softmax(q k^T / sqrt(head_dim)) v, causal, of the normed rows xn; k and v go into the
  * cache. Query head h reads KV head h / (n_heads / n_kv_heads): grouped-query attention, arXiv:2305.13245; n_kv_heads
- * == n_heads is multi-head attention, arXiv:1706.03762, section 3.2. */
+ * == n_heads is multi-head attention, arXiv:1706.03762, section 3.2.
+ * Rows of several texts (p->spans) are projected together; then each text has a view of the pass, with its own cache
+ * and positions, in which nothing is seen of the others. */
 void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *w, AttentionState *s,
                const Residual *r);
 
@@ -69,7 +84,7 @@ void attention(const Pass *p, float *x, const Rows *xn, const AttentionWeights *
 void attention_remember(const Pass *p, const Rows *xn, const AttentionWeights *w, AttentionState *s);
 
 /* attend - out[n, n_heads, head_dim] = softmax(q k^T / sqrt(head_dim)) v: the part of it between the matrices.
- *   s->q      [n, n_heads, head_dim] rotated queries; row r is position p->pos + r
+ *   s->q      [n, n_heads, head_dim] rotated queries; row p->row + r is position p->pos + r
  *   s->cache  holds positions [0, pos + n) of this layer
  *   s->ready  NULL, or a KV head is read once the heads of q, k and v of its group are ready
  * One task is one KV head with up to 32 query rows (tokens x heads of the group): each key and value is loaded once for

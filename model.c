@@ -7,13 +7,19 @@
 
 /* ---- The forward pass, run by every thread of the team: each step does the calling thread's share ----- */
 
+static int position_of(const Pass *p, int row) {
+    const Span *span = p->spans;
+    while (span && row >= span->row + span->n) span++;
+    return span ? span->pos + row - span->row : p->rope_pos + row;
+}
+
 static void embed(const Pass *p, const Model *m, State *s, const int *tokens) {
     const Config *c = &m->config;
     size_t dim = (size_t)c->dim;
     for (int r = p->t->id; r < p->n; r += p->t->n) {
         float *x = s->x + (size_t)r * dim, *position = s->spare + (size_t)r * dim;
         mat_dequantize_row(x, &m->weights.tok_emb, tokens[r]);
-        if (c->pos == POS_LEARNED) mat_dequantize_row(position, &m->weights.pos_emb, p->rope_pos + r);
+        if (c->pos == POS_LEARNED) mat_dequantize_row(position, &m->weights.pos_emb, position_of(p, r));
         for (size_t i = 0; i < dim && c->pos == POS_LEARNED; i++) x[i] += position[i];
         for (size_t i = 0; i < dim && c->embedding_scale > 0; i++) x[i] *= c->embedding_scale;
     }
@@ -74,18 +80,20 @@ static void forward(Pass *p, const Model *m, State *s, const int *tokens, int wa
     }
 }
 
-/* logits = lm_head norm(x) of one row of the last forward pass */
-static void logits(const Pass *p, const Model *m, State *s, int row) {
+/* logits[n, vocab_size] = lm_head norm(x) of rows x[n, dim] */
+static void logits(const Pass *p, const Model *m, State *s, const float *x) {
     const Config *c = &m->config;
     const Weights *w = &m->weights;
-    const float *x = s->x + (size_t)row * (size_t)c->dim;
     Rows xn = norm_rows(p, &s->xn, x, norm_of(c, c->norm, w->final_norm, w->final_norm_bias));
     watch(p, "final_norm", xn.x, c->dim);
+    size_t vocab = (size_t)c->vocab_size;
     int from, to;
     while (matmul_next(p->t, w->lm_head.rows, &xn, &from, &to)) {
-        matmul_piece(s->logits, (size_t)c->vocab_size, &w->lm_head, w->lm_head_bias, &xn, false, from, to);
-        for (int i = from; i < to && c->logit_scale > 0; i++) s->logits[i] *= c->logit_scale;
-        if (c->logit_softcap > 0) softcap(p->kernels, s->logits + from, to - from, c->logit_softcap);
+        matmul_piece(s->logits, vocab, &w->lm_head, w->lm_head_bias, &xn, false, from, to);
+        for (float *row = s->logits; row < s->logits + (size_t)p->n * vocab; row += vocab) {
+            for (int i = from; i < to && c->logit_scale > 0; i++) row[i] *= c->logit_scale;
+            if (c->logit_softcap > 0) softcap(p->kernels, row + from, to - from, c->logit_softcap);
+        }
     }
 }
 
@@ -94,8 +102,9 @@ static void logits(const Pass *p, const Model *m, State *s, int row) {
 typedef struct {
     const Model *m;
     State *s;
-    const int *tokens; /* [n] of a forward pass; NULL: the logits of `row` */
-    int row, wanted;
+    const int *tokens; /* [n] of a forward pass; NULL: the logits of rows x [n, dim] */
+    int wanted;
+    const float *x;
     Pass pass;
 } Run;
 
@@ -104,7 +113,7 @@ static void run_thread(const Thread *t, void *arg) {
     Pass p = run->pass;
     p.t = t;
     if (run->tokens) forward(&p, run->m, run->s, run->tokens, run->wanted);
-    else logits(&p, run->m, run->s, run->row);
+    else logits(&p, run->m, run->s, run->x);
 }
 
 static void run_team(State *s, Run *run) {
@@ -129,6 +138,7 @@ static Pass pass_of(const Model *m, const State *s, int n, int pos) {
                   .pos = pos,
                   .rope_pos = pos,
                   .layer = -1,
+                  .n_texts = 1,
                   .int8 = m->int8,
                   .exact = s->options.deterministic,
                   .spare = s->spare,
@@ -137,20 +147,34 @@ static Pass pass_of(const Model *m, const State *s, int n, int pos) {
                   .tap_arg = s->tap_arg};
 }
 
+/* The angles of positions [pos, pos + n). */
+static void reach(RopeTable rope[2], const Config *c, int pos, int n, int seq_len) {
+    if (rope[ROPE_MAIN].rotary_dim) rope_table_reach(&rope[ROPE_MAIN], &c->rope, pos, n, seq_len);
+    if (rope[ROPE_LOCAL].rotary_dim) rope_table_reach(&rope[ROPE_LOCAL], &c->rope_local, pos, n, seq_len);
+}
+
 void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len, int wanted) {
     const Config *c = &m->config;
-    Run run = {m, s, tokens, 0, wanted, pass_of(m, s, n_tok, pos)};
+    Run run = {m, s, tokens, wanted, NULL, pass_of(m, s, n_tok, pos)};
     if (n_tok == 1 && pos > 0) run.pass.rope_pos += c->decode_shift;
     s->pos = pos;
-    RopeTable *rope = s->attn.rope;
-    if (rope[ROPE_MAIN].rotary_dim) rope_table_reach(&rope[ROPE_MAIN], &c->rope, run.pass.rope_pos, n_tok, seq_len);
-    if (rope[ROPE_LOCAL].rotary_dim)
-        rope_table_reach(&rope[ROPE_LOCAL], &c->rope_local, run.pass.rope_pos, n_tok, seq_len);
+    reach(s->attn.rope, c, run.pass.rope_pos, n_tok, seq_len);
     memset(s->attn.ready, 0, (size_t)m->slice.n_kv_heads * sizeof *s->attn.ready);
     order_send(
         m->comm,
         &(Order){.kind = ORDER_PASS, .n = n_tok, .pos = pos, .seq_len = seq_len, .row = wanted, .watched = s->tap},
         tokens);
+    run_team(s, &run);
+}
+
+void model_pass_spans(const Model *m, State *s, const int *tokens, const Span *spans, int n_spans) {
+    const Span *last = &spans[n_spans - 1];
+    int n = last->row + last->n;
+    Run run = {m, s, tokens, n, NULL, pass_of(m, s, n, 0)};
+    run.pass.spans = spans;
+    run.pass.n_texts = n_spans;
+    for (const Span *i = spans; i <= last; i++) reach(i->sequence->rope, &m->config, i->pos, i->n, i->seq_len);
+    memset(s->attn.ready, 0, (size_t)m->slice.n_kv_heads * sizeof *s->attn.ready);
     run_team(s, &run);
 }
 
@@ -162,22 +186,31 @@ void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int p
 static void gather_logits(const Model *m, State *s) {
     if (!m->comm) return;
     size_t mine = (size_t)m->slice.n_tokens;
-    s->logits[mine] = s->attn.cache.overflow; /* follows the logits */
+    s->logits[mine] = *s->attn.cache.overflow; /* follows the logits */
     if (m->comm->rank) comm_send(m->comm, 0, s->logits, (mine + 1) * sizeof *s->logits);
     for (int i = 1, size = m->comm->size; i < size && m->comm->rank == 0; i++) {
         int from = share_of(m->config.vocab_size, i, size), to = share_of(m->config.vocab_size, i + 1, size);
         comm_receive(m->comm, i, s->logits + from, (size_t)(to - from + 1) * sizeof *s->logits, false);
-        s->attn.cache.overflow |= s->logits[to] != 0;
+        *s->attn.cache.overflow |= s->logits[to] != 0;
     }
 }
 
 const float *model_logits(const Model *m, State *s, int row) {
-    Run run = {m, s, NULL, row, 0, pass_of(m, s, 1, s->pos + row)};
+    Run run = {m, s, NULL, 1, s->x + (size_t)row * (size_t)m->config.dim, pass_of(m, s, 1, s->pos + row)};
     order_send(m->comm, &(Order){.kind = ORDER_LOGITS, .row = row, .watched = s->tap}, NULL);
     run_team(s, &run);
     gather_logits(m, s);
     int vocab = m->config.vocab_size;
     if (s->tap) s->tap(s->tap_arg, "logits", -1, s->logits, 1, vocab, 0, vocab, run.pass.pos);
+    return s->logits;
+}
+
+const float *model_logits_rows(const Model *m, State *s, const int *rows, int n) {
+    size_t dim = (size_t)m->config.dim;
+    for (int i = 0; i < n; i++)
+        memcpy(s->spare + (size_t)i * dim, s->x + (size_t)rows[i] * dim, dim * sizeof *s->spare);
+    Run run = {m, s, NULL, n, s->spare, pass_of(m, s, n, 0)};
+    run_team(s, &run);
     return s->logits;
 }
 

@@ -83,8 +83,9 @@ typedef struct {
 } Model;
 
 typedef struct {
-    int n_ctx;   /* positions the cache holds */
-    int n_batch; /* rows of one model_forward at most */
+    int n_ctx;    /* positions the cache holds */
+    int n_batch;  /* rows of one model_forward at most */
+    int n_logits; /* rows of one model_logits_rows at most; 0: 1 */
     int n_threads;
     KvType kv_type;
     bool deterministic;     /* same bits for every thread count and every split of the prefill */
@@ -103,7 +104,7 @@ typedef struct {
     RowBuffer xn;  /* [n_batch, dim] normed */
     RowBuffer fn;  /* the same for the FFN of a parallel block */
     float *spare;  /* [n_batch, dim] what a block adds, before it is added; position embeddings */
-    float *logits; /* [vocab_size], and one more for gather_logits */
+    float *logits; /* [n_logits, vocab_size], and one more for gather_logits */
     Tap *tap;      /* NULL: nobody watches */
     void *tap_arg;
     Comm *comm; /* as the model's */
@@ -122,6 +123,15 @@ int state_fits(const Model *m, const StateOptions *options, const char *what, Er
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e);
 void state_close(State *s);
 
+/* sequence_init - room for one more text of model_pass_spans, as long as the State's own; arena: its memory, which the
+ * caller closes. sequence_bytes - what it will allocate. state_sequence - the State's own room as a Sequence.
+ * sequence_copy
+ * - the keys and values of the first n tokens of another. */
+int sequence_init(Sequence *q, Arena *arena, const Model *m, const State *s, Error *e);
+size_t sequence_bytes(const Model *m, const StateOptions *options);
+Sequence state_sequence(const State *s);
+void sequence_copy(Sequence *to, const Sequence *from, int n);
+
 /* model_forward - runs n_tok tokens through every layer, appending to the cache.
  *   tokens  [n_tok], each in [0, vocab_size)
  *   pos     position of tokens[0] = rows already in the cache
@@ -136,6 +146,13 @@ void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos,
 
 /* model_logits - logits[vocab_size] of row `row` of the last forward; in s->logits. */
 const float *model_logits(const Model *m, State *s, int row);
+
+/* model_pass_spans - one pass over tokens of several texts, each with its own Sequence; span by span in tokens. 1 <=
+ * rows of all spans <= n_batch. Every row is computed; with StateOptions.deterministic to the same bits as in a pass of
+ * its text alone. The model is not cut among ranks. model_logits_rows - logits [n, vocab_size] of n <= n_logits of its
+ * rows. */
+void model_pass_spans(const Model *m, State *s, const int *tokens, const Span *spans, int n_spans);
+const float *model_logits_rows(const Model *m, State *s, const int *rows, int n);
 
 /* model_prefill - model_forward over any number of tokens in batches of n_batch; wanted: logits of the last token
  * alone, or of every row of a batch. `progress` (may be NULL) is called after each batch; it returns false to stop

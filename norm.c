@@ -44,13 +44,22 @@ void norm_row(const Kernels *k, float *y, const float *x, const Norm *w, int dim
     else memmove(y, x, (size_t)dim * sizeof *y);
 }
 
-void norm_over_ranks(const Pass *p, float *x, const Norm *w, int dim, int whole, int sharers) {
+static void norm_over_ranks(const Pass *p, float *x, const Norm *w, int dim, int whole, int sharers) {
     float *sums = p->spare;
     for (int r = 0; r < p->n; r++) sums[r] = sum_squares(p->kernels, x + (size_t)r * (size_t)dim, dim) / (float)sharers;
     comm_sum(p->comm, sums, (size_t)p->n);
     for (int r = 0; r < p->n; r++) {
         float *row = x + (size_t)r * (size_t)dim, scale = (float)(1 / sqrt((double)(sums[r] / (float)whole + w->eps)));
         for (int i = 0; i < dim; i++) row[i] *= scale * (w->weight ? w->offset + w->weight[i] : 1);
+    }
+}
+
+void norm_whole_rows(const Pass *p, float *x, const Norm *w, int dim, int whole, int sharers) {
+    int r;
+    if (p->comm && p->t->id == 0) norm_over_ranks(p, x, w, dim, whole, sharers);
+    while (!p->comm && team_next(p->t, p->n, &r)) {
+        float *row = x + (size_t)r * (size_t)dim;
+        norm_row(p->kernels, row, row, w, dim);
     }
 }
 

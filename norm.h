@@ -22,9 +22,9 @@ void layernorm(float *y, const float *x, const Norm *w, int dim);
 /* norm_row - y[dim] = x by the norm w. */
 void norm_row(const Kernels *k, float *y, const float *x, const Norm *w, int dim);
 
-/* norm_over_ranks - RMSNorm in place of rows x[n, dim], a rank's columns of `whole`: the ranks add up their sums of
- * squares, `sharers` of them those of the same columns. One thread calls it; p->spare is its scratch. */
-void norm_over_ranks(const Pass *p, float *x, const Norm *w, int dim, int whole, int sharers);
+/* norm_whole_rows - the norm w in place of rows x[n, dim]. With ranks it is RMSNorm, and x their columns of `whole`:
+ * they add up their sums of squares, `sharers` of them those of the same columns; p->spare is scratch. No barrier. */
+void norm_whole_rows(const Pass *p, float *x, const Norm *w, int dim, int whole, int sharers);
 
 /* norm_rows - the pass's rows x [n, dim], normed into out. Every thread norms a few rows into its private buffer, which
  * is cheaper than a barrier; many are shared out. */

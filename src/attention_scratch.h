@@ -28,3 +28,10 @@ Work work_at(void *scratch, int thread, int head_dim);
 /* work_partial - [n_threads, n_heads, stride + 2]: accumulator, maximum and denominator of each part of a long cache
  * and each query head. There are at most as many parts as threads. */
 float *work_partial(void *scratch, int n_threads, int head_dim);
+
+/* work_put - row's result so far to to[stride + 2], as work_partial() has it. */
+void work_put(const Work *w, int row, float *to, int d);
+
+/* work_merge - o[d] = softmax-weighted values of all parts of one query head, the first part at `from`, one every
+ * `next` floats: each is rescaled to the largest maximum. Source: FlashAttention, arXiv:2205.14135, section 3.1. */
+void work_merge(float *o, const float *from, int parts, size_t next, size_t stride, int d);

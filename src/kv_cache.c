@@ -28,6 +28,7 @@ void kv_cache_take(KvCache *c, Arena *a) {
     if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, padded_ctx(c))) a->overflow = true;
     c->k = arena_take(a, rows, c->row_bytes);
     c->v = arena_take(a, rows, c->row_bytes);
+    c->overflow = arena_take(a, 1, sizeof *c->overflow);
 }
 
 /* Bytes from the start of v to a position's row; for the first position of a block, from the start of k too. */
@@ -49,14 +50,14 @@ KvRows kv_cache_rows(const KvCache *c, int layer, int head, int n) {
 
 double kv_largest(KvType type) { return type == KV_F32 ? (double)FLT_MAX : type == KV_F16 ? 65504 : 127 * 65504.0; }
 
-bool kv_cache_overflowed(const KvCache *c) { return __atomic_load_n(&c->overflow, __ATOMIC_RELAXED); }
+bool kv_cache_overflowed(const KvCache *c) { return __atomic_load_n(c->overflow, __ATOMIC_RELAXED); }
 
 /* A NaN or an infinity is not the cache's fault, and shows in the logits. */
-static void note_overflow(KvCache *c, const float *x) {
+static void note_overflow(const KvCache *c, const float *x) {
     float max = 0;
 #pragma omp simd reduction(max : max)
     for (int i = 0; i < c->head_dim; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
-    if ((double)max > kv_largest(c->type) && max < INFINITY) __atomic_store_n(&c->overflow, true, __ATOMIC_RELAXED);
+    if ((double)max > kv_largest(c->type) && max < INFINITY) __atomic_store_n(c->overflow, true, __ATOMIC_RELAXED);
 }
 
 /* 32 values in q8_0; returns their scale. */

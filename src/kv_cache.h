@@ -19,8 +19,8 @@ typedef struct {
     size_t row_bytes; /* one token, one layer, one head, keys or values */
     unsigned char *k, *v;
     const Kernels *kernels;
-    bool overflow; /* a finite key or value was larger than the type holds; sticky */
-    bool exact;    /* do not split the cache over threads: the same bits for any number of them */
+    bool *overflow; /* a finite key or value was larger than the type holds; sticky */
+    bool exact;     /* do not split the cache over threads: the same bits for any number of them */
 } KvCache;
 
 /* kv_type_check - fails for q8_0 when head_dim is not a multiple of its 32; `what` starts the message. */

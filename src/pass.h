@@ -18,14 +18,17 @@ typedef void Tap(void *arg, const char *name, int layer, const float *x, int row
 typedef struct {
     const Thread *t;
     const Kernels *kernels;
-    int n, pos;   /* rows; position of row 0, which is the number of rows in the cache before */
-    int rope_pos; /* the position that RoPE is told: pos */
-    int layer;    /* -1: of no layer */
-    bool int8;    /* some matrix of the model wants int8 activations */
-    bool exact;   /* the same bits for every n and every number of threads */
-    float *spare; /* [n, dim] a block's result before it is added to the residual stream */
-    Comm *comm;   /* the ranks that share the model; NULL: one has all of it */
-    Tap *tap;     /* NULL: nobody watches */
+    int row;                  /* of the pass's rows, the first of this view: 0, unless it is a view of one Span */
+    int n, pos;               /* rows; position of row 0, which is the number of rows in the cache before */
+    int rope_pos;             /* the position that RoPE is told: pos */
+    int layer;                /* -1: of no layer */
+    bool int8;                /* some matrix of the model wants int8 activations */
+    bool exact;               /* the same bits for every n and every number of threads */
+    float *spare;             /* [n, dim] a block's result before it is added to the residual stream */
+    Comm *comm;               /* the ranks that share the model; NULL: one has all of it */
+    int n_texts;              /* 1, or several: */
+    const struct Span *spans; /* [n_texts] whose rows they are (attention.h); NULL: all of one */
+    Tap *tap;                 /* NULL: nobody watches */
     void *tap_arg;
 } Pass;
 

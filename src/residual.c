@@ -3,7 +3,7 @@
 enum { SUM_ROWS = 64 }; /* rows whose products are summed over the ranks while the next ones are computed */
 
 size_t residual_sum_floats(int dim, int n_batch) {
-    size_t rows = (size_t)(n_batch < SUM_ROWS ? n_batch : SUM_ROWS), sums = (size_t)n_batch; /* norm_over_ranks */
+    size_t rows = (size_t)(n_batch < SUM_ROWS ? n_batch : SUM_ROWS), sums = (size_t)n_batch; /* norm_whole_rows */
     return rows * (size_t)dim > sums ? rows * (size_t)dim : sums;
 }
 

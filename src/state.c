@@ -1,4 +1,6 @@
 /* Model and State: what a conversation holds in memory, laid out in one arena. */
+#include <string.h>
+
 #include "base/memory.h"
 #include "dist/order.h"
 #include "model.h"
@@ -24,15 +26,19 @@ int model_default_threads(const Model *m) {
     return per_layer < 300e3 ? 1 : team_default_size();
 }
 
-/* cache.type, n_layers, n_ctx, n_kv_heads, head_dim and n_heads are set. */
-static void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads) {
-    size_t n = (size_t)n_batch, d = (size_t)s->cache.head_dim;
-    kv_cache_take(&s->cache, a);
-    for (RopeTable *t = s->rope; t < s->rope + 2; t++) {
+static void text_take(KvCache *cache, RopeTable rope[2], Arena *a) {
+    kv_cache_take(cache, a);
+    for (RopeTable *t = rope; t < rope + 2; t++) {
         size_t values = (size_t)t->n_ctx * (size_t)(t->rotary_dim / 2);
         t->cos = arena_take(a, values, sizeof(float));
         t->sin = arena_take(a, values, sizeof(float));
     }
+}
+
+/* cache.type, n_layers, n_ctx, n_kv_heads, head_dim and n_heads are set. */
+static void attention_take(AttentionState *s, Arena *a, int n_batch, int n_threads) {
+    size_t n = (size_t)n_batch, d = (size_t)s->cache.head_dim;
+    text_take(&s->cache, s->rope, a);
     s->rotate = arena_take(a, (size_t)s->cache.n_layers, 1);
     s->q = arena_take(a, n * (size_t)s->n_heads * d, sizeof(float));
     s->k = arena_take(a, n * (size_t)s->cache.n_kv_heads * d, sizeof(float));
@@ -72,7 +78,8 @@ static void state_take(State *s, const Model *m, Arena *a) {
     row_buffer_take(&s->fn, a, c->parallel ? o->n_batch : 0, c->dim);
     row_buffer_take_own(&s->fn, a, c->parallel ? o->n_threads : 0);
     s->spare = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
-    s->logits = arena_take(a, (size_t)c->vocab_size + 1, sizeof(float));
+    size_t n_logits = o->n_logits > 0 ? (size_t)o->n_logits : 1;
+    s->logits = arena_take(a, n_logits * (size_t)c->vocab_size + 1, sizeof(float));
 }
 
 size_t state_bytes(const Model *m, const StateOptions *options) {
@@ -135,4 +142,44 @@ void state_close(State *s) {
     team_close(s->team);
     arena_close(&s->arena);
     *s = (State){0};
+}
+
+/* ---- Sequences ----------------------------------------------------------------------------------- */
+
+Sequence state_sequence(const State *s) {
+    Sequence q = {.cache = s->attn.cache};
+    memcpy(q.rope, s->attn.rope, sizeof q.rope);
+    return q;
+}
+
+/* Lays q out, whose sizes are a State's. */
+static Sequence sequence_take(const State *like, Arena *a) {
+    Sequence q = state_sequence(like);
+    for (RopeTable *t = q.rope; t < q.rope + 2; t++) t->from = t->to = 0;
+    text_take(&q.cache, q.rope, a);
+    return q;
+}
+
+size_t sequence_bytes(const Model *m, const StateOptions *options) {
+    State s = {.options = *options};
+    Arena count = {0};
+    state_take(&s, m, &count);
+    count = (Arena){0};
+    sequence_take(&s, &count);
+    return count.overflow ? (size_t)-1 : count.used;
+}
+
+int sequence_init(Sequence *q, Arena *arena, const Model *m, const State *s, Error *e) {
+    if (arena_init(arena, sequence_bytes(m, &s->options), "KV cache of a sequence", e)) return -1;
+    *q = sequence_take(s, arena);
+    return 0;
+}
+
+void sequence_copy(Sequence *to, const Sequence *from, int n) {
+    for (int layer = 0; layer < to->cache.n_layers; layer++)
+        for (int head = 0; head < to->cache.n_kv_heads; head++) {
+            KvRows t = kv_cache_rows(&to->cache, layer, head, n), f = kv_cache_rows(&from->cache, layer, head, n);
+            memcpy(t.k, f.k, f.k_bytes);
+            memcpy(t.v, f.v, f.v_bytes);
+        }
 }

@@ -259,6 +259,72 @@ static void unwanted_rows_change_nothing(void **state) {
     head_dim = HEAD_DIM;
 }
 
+/* Three texts in the same passes, some being read and some written, one with the start of another's cache: each gets
+ * the bits that it gets alone. */
+static void texts_do_not_see_each_other(void **state) {
+    (void)state;
+    enum { TEXTS = 3, SHARED = 9 };
+    static const int lengths[TEXTS] = {21, 12, 30}, pieces[TEXTS] = {1, 5, 7};
+    for (int switches = 0; switches < 16; switches++) {
+        Fixture f;
+        kind = switches & 1 ? QUANTIZED : EXACT;
+        head_dim = switches & 8 ? 32 : HEAD_DIM;
+        model_make(&f, switches & 7, 2);
+        if (switches & 2) f.weights.layers[1].attn.window = 6;
+        StateOptions options = {.n_ctx = CTX,
+                                .n_batch = TOKENS,
+                                .n_logits = TEXTS,
+                                .n_threads = 1 + switches % 3,
+                                .kv_type = KV_F16,
+                                .deterministic = true};
+        State s;
+        Error e = {0};
+        assert_int_equal(state_init(&s, &f.model, &options, &e), 0);
+        static int tokens[TEXTS][CTX];
+        static float alone[TEXTS][CTX][VOCAB];
+        for (int i = 0; i < TEXTS; i++)
+            for (int t = 0; t < lengths[i]; t++) {
+                tokens[i][t] = (t * 7 + (t < SHARED ? 0 : i * 5) + 3) % VOCAB;
+                model_forward(&f.model, &s, &tokens[i][t], 1, t);
+                memcpy(alone[i][t], model_logits(&f.model, &s, 0), sizeof alone[i][t]);
+            }
+        Sequence of[TEXTS] = {state_sequence(&s)};
+        Arena arena[TEXTS] = {{0}};
+        for (int i = 1; i < TEXTS; i++) assert_int_equal(sequence_init(&of[i], &arena[i], &f.model, &s, &e), 0);
+        int done[TEXTS] = {0}, row[TEXTS];
+        for (bool more = true; more;) {
+            int all[TOKENS], n = 0, spans = 0, at[TEXTS];
+            Span span[TEXTS];
+            for (int i = 0; i < TEXTS; i++) {
+                if (i == 2 && done[2] == 0 && done[0] < SHARED) continue; /* waits for the text it begins like */
+                if (i == 2 && done[2] == 0) sequence_copy(&of[2], &of[0], done[2] = SHARED);
+                int more_of_it = lengths[i] - done[i] < pieces[i] ? lengths[i] - done[i] : pieces[i];
+                if (more_of_it == 0) continue;
+                memcpy(all + n, tokens[i] + done[i], (size_t)more_of_it * sizeof *all);
+                span[spans] = (Span){&of[i], n, more_of_it, done[i], done[i] + more_of_it};
+                at[spans] = i;
+                n += more_of_it;
+                done[i] += more_of_it;
+                row[spans++] = n - 1;
+            }
+            more = spans > 0;
+            if (!more) break;
+            model_pass_spans(&f.model, &s, all, span, spans);
+            const float *found = model_logits_rows(&f.model, &s, row, spans);
+            for (int i = 0; i < spans; i++) {
+                int t = done[at[i]] - 1;
+                if (memcmp(alone[at[i]][t], found + i * VOCAB, sizeof alone[0][0]))
+                    fail_msg("switches %d: text %d differs at position %d", switches, at[i], t);
+            }
+        }
+        for (int i = 1; i < TEXTS; i++) arena_close(&arena[i]);
+        state_close(&s);
+        model_free(&f);
+    }
+    kind = EXACT;
+    head_dim = HEAD_DIM;
+}
+
 /* A model without RoPE cannot see a jump in positions of its keys; with RoPE or wpe it must. */
 static void positions_matter(void **state) {
     (void)state;
@@ -389,6 +455,7 @@ int main(void) {
         cmocka_unit_test(quantized_is_near),
         cmocka_unit_test(deterministic_is_bit_equal),
         cmocka_unit_test(unwanted_rows_change_nothing),
+        cmocka_unit_test(texts_do_not_see_each_other),
         cmocka_unit_test(positions_matter),
         cmocka_unit_test(angles_are_computed_once),
         cmocka_unit_test(q8_0_of_small_heads_is_refused),
