@@ -86,6 +86,7 @@ typedef struct {
     int n_ctx;    /* positions the cache holds */
     int n_batch;  /* rows of one model_forward at most */
     int n_logits; /* rows of one model_logits_rows at most; 0: 1 */
+    int n_texts;  /* of one model_pass_spans at most; 0: 1 */
     int n_threads;
     KvType kv_type;
     bool deterministic;     /* same bits for every thread count and every split of the prefill */
@@ -98,6 +99,7 @@ typedef struct {
     Arena arena;
     Team *team;
     AttentionState attn;
+    Sequence *texts; /* [n_texts] for model_pass_spans; the first has the cache that all other passes use */
     FfnState ffn;
     int pos;       /* position of row 0 of the last forward pass */
     float *x;      /* [n_batch, dim] residual stream */
@@ -123,13 +125,7 @@ int state_fits(const Model *m, const StateOptions *options, const char *what, Er
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e);
 void state_close(State *s);
 
-/* sequence_init - room for one more text of model_pass_spans, as long as the State's own; arena: its memory, which the
- * caller closes. sequence_bytes - what it will allocate. state_sequence - the State's own room as a Sequence.
- * sequence_copy
- * - the keys and values of the first n tokens of another. */
-int sequence_init(Sequence *q, Arena *arena, const Model *m, const State *s, Error *e);
-size_t sequence_bytes(const Model *m, const StateOptions *options);
-Sequence state_sequence(const State *s);
+/* sequence_copy - the keys and values of the first n tokens of another text of the State. */
 void sequence_copy(Sequence *to, const Sequence *from, int n);
 
 /* model_forward - runs n_tok tokens through every layer, appending to the cache.
@@ -147,10 +143,10 @@ void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos,
 /* model_logits - logits[vocab_size] of row `row` of the last forward; in s->logits. */
 const float *model_logits(const Model *m, State *s, int row);
 
-/* model_pass_spans - one pass over tokens of several texts, each with its own Sequence; span by span in tokens. 1 <=
- * rows of all spans <= n_batch. Every row is computed; with StateOptions.deterministic to the same bits as in a pass of
- * its text alone. The model is not cut among ranks. model_logits_rows - logits [n, vocab_size] of n <= n_logits of its
- * rows. */
+/* model_pass_spans - one pass over tokens of several texts, each with its Sequence of s->texts; span by span in tokens.
+ * 1 <= rows of all spans <= n_batch. Every row is computed; with StateOptions.deterministic to the same bits as in a
+ * pass of its text alone. The model is not cut among ranks. model_logits_rows - logits [n, vocab_size] of n <= n_logits
+ * of its rows. */
 void model_pass_spans(const Model *m, State *s, const int *tokens, const Span *spans, int n_spans);
 const float *model_logits_rows(const Model *m, State *s, const int *rows, int n);
 

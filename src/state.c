@@ -71,6 +71,14 @@ static void state_take(State *s, const Model *m, Arena *a) {
         s->attn.rope[i] = (RopeTable){
             .n_ctx = o->n_ctx, .head_dim = c->head_dim, .rotary_dim = rope[i]->rotary_dim, .pairing = rope[i]->pairing};
     attention_take(&s->attn, a, o->n_batch, o->n_threads);
+    int n_texts = o->n_texts > 0 ? o->n_texts : 1;
+    s->texts = arena_take(a, (size_t)n_texts, sizeof *s->texts);
+    for (int i = 0; i < n_texts; i++) {
+        Sequence text = {.cache = s->attn.cache};
+        memcpy(text.rope, s->attn.rope, sizeof text.rope);
+        if (i) text_take(&text.cache, text.rope, a);
+        if (s->texts) s->texts[i] = text;
+    }
     ffn_take(&s->ffn, a, o->n_batch, part->n_hidden);
     s->x = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
     row_buffer_take(&s->xn, a, o->n_batch, c->dim);
@@ -92,10 +100,10 @@ size_t state_bytes(const Model *m, const StateOptions *options) {
 int state_fits(const Model *m, const StateOptions *options, const char *what, Error *e) {
     size_t bytes = state_bytes(m, options), left = memory_available("");
     if (bytes <= left) return 0;
-    return fail(
-        e,
-        "%s: memory: expected %zu MiB for a context of %d, found %zu MiB free (lower it with -c, --batch or --kv-type)",
-        what, (bytes >> 20) + 1, options->n_ctx, left >> 20);
+    return fail(e,
+                "%s: memory: expected %zu MiB for a context of %d, found %zu MiB free (lower it with -c, --batch or "
+                "--kv-type%s)",
+                what, (bytes >> 20) + 1, options->n_ctx, left >> 20, options->n_texts > 1 ? ", and --parallel" : "");
 }
 
 static int take_memory(State *s, const Model *m, const StateOptions *options, Error *e) {
@@ -142,37 +150,6 @@ void state_close(State *s) {
     team_close(s->team);
     arena_close(&s->arena);
     *s = (State){0};
-}
-
-/* ---- Sequences ----------------------------------------------------------------------------------- */
-
-Sequence state_sequence(const State *s) {
-    Sequence q = {.cache = s->attn.cache};
-    memcpy(q.rope, s->attn.rope, sizeof q.rope);
-    return q;
-}
-
-/* Lays q out, whose sizes are a State's. */
-static Sequence sequence_take(const State *like, Arena *a) {
-    Sequence q = state_sequence(like);
-    for (RopeTable *t = q.rope; t < q.rope + 2; t++) t->from = t->to = 0;
-    text_take(&q.cache, q.rope, a);
-    return q;
-}
-
-size_t sequence_bytes(const Model *m, const StateOptions *options) {
-    State s = {.options = *options};
-    Arena count = {0};
-    state_take(&s, m, &count);
-    count = (Arena){0};
-    sequence_take(&s, &count);
-    return count.overflow ? (size_t)-1 : count.used;
-}
-
-int sequence_init(Sequence *q, Arena *arena, const Model *m, const State *s, Error *e) {
-    if (arena_init(arena, sequence_bytes(m, &s->options), "KV cache of a sequence", e)) return -1;
-    *q = sequence_take(s, arena);
-    return 0;
 }
 
 void sequence_copy(Sequence *to, const Sequence *from, int n) {

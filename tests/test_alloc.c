@@ -110,7 +110,7 @@ int __wrap_onig_new(OnigRegex *r, const OnigUChar *begin, const OnigUChar *end, 
 /* ---- The runs ------------------------------------------------------------------------------------ */
 
 static char folder[] = "/tmp/test_alloc.XXXXXX";
-static char tokenizer[64], questions[64];
+static char tokenizer[64], questions[64], prompts[64];
 static const char *running;
 
 static void on_crash(int number) {
@@ -149,10 +149,17 @@ static int setup(void **state) {
     if (!mkdtemp(folder)) return -1;
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.bin", folder);
     snprintf(questions, sizeof questions, "%s/questions", folder);
+    snprintf(prompts, sizeof prompts, "%s/prompts", folder);
     write_tokenizer(tokenizer);
     FILE *f = fopen(questions, "w");
     if (!f) return -1;
     fputs("A\nhe\n", f);
+    fclose(f);
+    f = fopen(prompts, "w");
+    assert_non_null(f);
+    fputs("{\"prompt\": \"AB\", \"stop\": [\"x\"]}\n{\"tokens\": [1, 40]}\n"
+          "{\"messages\": [{\"role\": \"user\", \"content\": \"C\"}]}\n",
+          f);
     fclose(f);
     return freopen(questions, "r", stdin) ? 0 : -1;
 }
@@ -183,6 +190,7 @@ static int teardown(void **state) {
     (void)state;
     remove(tokenizer);
     remove(questions);
+    remove(prompts);
     return rmdir(folder);
 }
 
@@ -194,7 +202,7 @@ static int run(const char *line, FILE *out, FILE *log, Error *e) {
     Options o;
     snprintf(words, sizeof words, "%s", line);
     for (char *at = strtok(words, " "); at && argc < 48; at = strtok(NULL, " "))
-        argv[argc++] = strcmp(at, "TOK") == 0 ? tokenizer : at;
+        argv[argc++] = strcmp(at, "TOK") == 0 ? tokenizer : strcmp(at, "PROMPTS") == 0 ? prompts : at;
     *e = (Error){0};
     rewind(stdin);
     n_calls = n_failed = 0;
@@ -290,6 +298,7 @@ static Case cases[] = {
     {.line = F "base_v0.bin -z TOK -m generate -j 1 -t 0 -n 12 -i A --stop xyz"},
     {.line = F "base.gguf -z TOK -j 1 -s 1 -n 12 --tokens 1,40 --kv-type f32"},
     {.line = F "base_hf -z TOK -m chat --chat-template llama-2 -j 1 -t 0 -n 3 -y B -i C"},
+    {.line = F "base_hf -z TOK -m batch --chat-template llama-2 -j 1 -t 0 -n 3 -f PROMPTS -o /dev/null --parallel 2"},
     {.line = F "gpt2_hf -m logits -j 1 --tokens 1,2,3 --json"},
     {.line = F "base_v2.bin -m logits -j 1 --tokens 1,2,3 --all --json"},
     {.line = F "rope_longrope.gguf -m info --json"},

@@ -274,6 +274,7 @@ static void texts_do_not_see_each_other(void **state) {
         StateOptions options = {.n_ctx = CTX,
                                 .n_batch = TOKENS,
                                 .n_logits = TEXTS,
+                                .n_texts = TEXTS,
                                 .n_threads = 1 + switches % 3,
                                 .kv_type = KV_F16,
                                 .deterministic = true};
@@ -288,20 +289,17 @@ static void texts_do_not_see_each_other(void **state) {
                 model_forward(&f.model, &s, &tokens[i][t], 1, t);
                 memcpy(alone[i][t], model_logits(&f.model, &s, 0), sizeof alone[i][t]);
             }
-        Sequence of[TEXTS] = {state_sequence(&s)};
-        Arena arena[TEXTS] = {{0}};
-        for (int i = 1; i < TEXTS; i++) assert_int_equal(sequence_init(&of[i], &arena[i], &f.model, &s, &e), 0);
         int done[TEXTS] = {0}, row[TEXTS];
         for (bool more = true; more;) {
             int all[TOKENS], n = 0, spans = 0, at[TEXTS];
             Span span[TEXTS];
             for (int i = 0; i < TEXTS; i++) {
                 if (i == 2 && done[2] == 0 && done[0] < SHARED) continue; /* waits for the text it begins like */
-                if (i == 2 && done[2] == 0) sequence_copy(&of[2], &of[0], done[2] = SHARED);
+                if (i == 2 && done[2] == 0) sequence_copy(&s.texts[2], &s.texts[0], done[2] = SHARED);
                 int more_of_it = lengths[i] - done[i] < pieces[i] ? lengths[i] - done[i] : pieces[i];
                 if (more_of_it == 0) continue;
                 memcpy(all + n, tokens[i] + done[i], (size_t)more_of_it * sizeof *all);
-                span[spans] = (Span){&of[i], n, more_of_it, done[i], done[i] + more_of_it};
+                span[spans] = (Span){&s.texts[i], n, more_of_it, done[i], done[i] + more_of_it};
                 at[spans] = i;
                 n += more_of_it;
                 done[i] += more_of_it;
@@ -317,7 +315,6 @@ static void texts_do_not_see_each_other(void **state) {
                     fail_msg("switches %d: text %d differs at position %d", switches, at[i], t);
             }
         }
-        for (int i = 1; i < TEXTS; i++) arena_close(&arena[i]);
         state_close(&s);
         model_free(&f);
     }

@@ -27,6 +27,16 @@ static bool *find_breakers(const Options *o, const Session *s) {
     return found;
 }
 
+/* A control token adds no text, so that its text could never be seen in an answer. */
+static void find_stop_tokens(Generator *g, const Options *o, const Tokenizer *t) {
+    for (int i = 0; t && i < o->n_stop; i++) {
+        const char *bytes;
+        char buffer[8];
+        int id = tokenizer_find(t, o->stop[i]);
+        if (id >= 0 && tokenizer_decode(t, -1, id, &bytes, buffer) == 0) g->stop[g->n_stop++] = id;
+    }
+}
+
 int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     SamplerParams params = o->sampler;
     *g = (Generator){.o = o, .session = session, .next = -1, .reason = "steps"};
@@ -34,6 +44,7 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
         if (getrandom(&params.seed, sizeof params.seed, 0) < 0) params.seed = (uint64_t)time(NULL);
         g->say_seed = !o->quiet && params.temperature > 0;
     }
+    find_stop_tokens(g, o, session->tokenizer);
     int n_ctx = session->state.options.n_ctx; /* no more tokens than these are ever looked back on */
     if (params.repeat_last > n_ctx) params.repeat_last = n_ctx;
     if (params.dry_last < 0 || params.dry_last > n_ctx) params.dry_last = n_ctx;
@@ -71,16 +82,19 @@ static bool show_progress(void *arg, int done, int total) {
     return !interrupted;
 }
 
+int generator_sample(Generator *g, float *logits, Error *e) {
+    if (g->logits) memcpy(g->logits, logits, (size_t)g->session->model.config.vocab_size * sizeof *g->logits);
+    g->next = sampler_next(&g->sampler, logits);
+    if (g->next >= 0) return 0;
+    return fail(e, "%s: logits at position %d: expected finite numbers, found NaN or infinity (see --check)",
+                g->o->checkpoint, g->n_cached - 1);
+}
+
 /* sample - the next token from the logits after `row` of the last forward pass. */
 static int sample(Generator *g, int row, Error *e) {
     Session *s = g->session;
     model_logits(&s->model, &s->state, row);
-    if (session_check(s, e)) return -1;
-    if (g->logits) memcpy(g->logits, s->state.logits, (size_t)s->model.config.vocab_size * sizeof *g->logits);
-    g->next = sampler_next(&g->sampler, s->state.logits);
-    if (g->next >= 0) return 0;
-    return fail(e, "%s: logits at position %d: expected finite numbers, found NaN or infinity (see --check)",
-                g->o->checkpoint, g->n_cached - 1);
+    return session_check(s, e) ? -1 : generator_sample(g, s->state.logits, e);
 }
 
 void generator_reuse(Generator *g, const int *ids, int n) {
@@ -158,39 +172,45 @@ void generator_say_seed(Generator *g) {
     g->say_seed = false;
 }
 
-int generator_text(Generator *g, Stream *stream, Error *e) {
+int generator_put(Generator *g, Stream *stream, Error *e) {
     const Session *s = g->session;
     int steps = g->o->steps < 0 ? DEFAULT_STEPS : g->o->steps;
-    int status = 0;
+    const char *bytes = "";
+    char buffer[8];
+    bool stop = is_among(g->stop, g->n_stop, g->next);
+    if (stop || is_among(s->eos, s->n_eos, g->next)) {
+        g->reason = stop ? "stop-text" : "eos";
+        return 0;
+    }
+    g->n_decode++;
+    sampler_accept(&g->sampler, g->next);
+    size_t n = 0; /* an embedding may be padded: those ids have no text */
+    if (g->next < tokenizer_vocab_size(s->tokenizer))
+        n = tokenizer_decode(s->tokenizer, g->prev, g->next, &bytes, buffer);
+    g->prev = tokenizer_next(s->tokenizer, g->prev, g->next);
+    if (stream_write(stream, bytes, n, e)) return -1;
+    if (g->each && g->each(g->each_arg, g, g->next, g->logits, e)) return -1;
+    if (stream->stopped) g->reason = "stop-text";
+    else if (steps && g->n_decode == steps) g->reason = "steps";
+    else return 1;
+    return 0;
+}
+
+int generator_text(Generator *g, Stream *stream, Error *e) {
+    int status = 0, more = 1;
     generator_say_seed(g);
     g->reason = "interrupt";
-    while (g->next >= 0) {
-        const char *bytes = "";
-        char buffer[8];
-        bool stop = is_among(s->stop, s->n_stop, g->next);
-        if (stop || is_among(s->eos, s->n_eos, g->next)) {
-            g->reason = stop ? "stop-text" : "eos";
+    while (g->next >= 0 && !status && (more = generator_put(g, stream, e)) > 0 && !interrupted) {
+        bool full = g->n_cached == g->session->state.options.n_ctx;
+        int room = !full ? 1 : g->make_room ? g->make_room(g, g->room_arg, e) : 0;
+        if (room == 0) g->reason = "context";
+        if (room <= 0 || interrupted) {
+            status = room < 0 ? -1 : 0;
             break;
         }
-        g->n_decode++;
-        sampler_accept(&g->sampler, g->next);
-        size_t n = 0; /* an embedding may be padded: those ids have no text */
-        if (g->next < tokenizer_vocab_size(s->tokenizer))
-            n = tokenizer_decode(s->tokenizer, g->prev, g->next, &bytes, buffer);
-        g->prev = tokenizer_next(s->tokenizer, g->prev, g->next);
-        if (stream_write(stream, bytes, n, e)) return -1;
-        if (g->each && g->each(g->each_arg, g, g->next, g->logits, e)) return -1;
-        if (stream->stopped) g->reason = "stop-text";
-        else if (steps && g->n_decode == steps) g->reason = "steps";
-        else if (!interrupted) {
-            bool full = g->n_cached == s->state.options.n_ctx;
-            int room = !full ? 1 : g->make_room ? g->make_room(g, g->room_arg, e) : 0;
-            if (room == 1 && !interrupted && !(status = forward(g, e))) continue;
-            if (room == 0) g->reason = "context";
-            if (room < 0) status = -1;
-        }
-        break;
+        status = forward(g, e);
     }
+    if (more < 0) return -1;
     return stream_end(stream, e) || status ? -1 : 0;
 }
 

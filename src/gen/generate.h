@@ -16,10 +16,11 @@ struct Generator {
     bool say_seed;  /* a fresh seed is to be said once, when the text begins */
     int *cached;    /* [n_ctx] the tokens whose keys and values are in the cache */
     int n_cached;
-    int prev;                /* for tokenizer_decode: the last token that is no control token; -1: none */
-    int next;                /* the token sampled last, not forwarded yet; -1: none */
-    const char *reason;      /* why the last text ended: eos, steps, stop-text, context, interrupt */
-    int n_prefill, n_decode; /* tokens of the last text */
+    int stop[MAX_STOPS], n_stop; /* control tokens that are a --stop text: no text of theirs would end the answer */
+    int prev;                    /* for tokenizer_decode: the last token that is no control token; -1: none */
+    int next;                    /* the token sampled last, not forwarded yet; -1: none */
+    const char *reason;          /* why the last text ended: eos, steps, stop-text, context, interrupt */
+    int n_prefill, n_decode;     /* tokens of the last text */
     double prefill_seconds, decode_seconds;
     int (*each)(void *arg, const Generator *g, int id, const float *logits, Error *e);
     void *each_arg;
@@ -45,6 +46,12 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e);
 
 /* generator_say_seed - prints a fresh seed once, on a line of its own: call it before the prompt is echoed. */
 void generator_say_seed(Generator *g);
+
+/* generator_sample - the next token from logits [vocab_size], which it changes. generator_put - writes it to the
+ * stream: 1 when the text goes on, 0 when it ends there (g->reason says why). What generator_text does for one text
+ * after another, gen/batch.c for several at once. */
+int generator_sample(Generator *g, float *logits, Error *e);
+int generator_put(Generator *g, Stream *stream, Error *e);
 
 /* generator_text - writes tokens to the stream until one of the reasons, which it leaves in g->reason. */
 int generator_text(Generator *g, Stream *stream, Error *e);

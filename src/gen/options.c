@@ -204,6 +204,21 @@ static int store(Options *o, const Flag *f, const char *text, Error *e) {
     return 0;
 }
 
+int options_set(Options *o, const char *name, const char *text, Error *e) {
+    char flag[40];
+    size_t n = 0;
+    for (; name[n] && n + 1 < sizeof flag; n++) flag[n] = name[n] == '_' ? '-' : name[n];
+    flag[n] = 0;
+    if (strcmp(flag, "max-tokens") == 0) strcpy(flag, "steps");
+    for (const Flag *f = flags; f->name; f++) {
+        bool of_text =
+            f->group == GROUP_SAMPLING || f->kind == STOP ||
+            (f->group == GROUP_OUTPUT && (strcmp(f->name, "steps") == 0 || strcmp(f->name, "logprobs") == 0));
+        if (of_text && strcmp(f->name, flag) == 0) return store(o, f, text, e);
+    }
+    return fail(e, "%.40s: expected a setting of a text (sampling, steps, stop, logprobs), found another key", name);
+}
+
 /* The flag that an argument names, in the mode if it is known: -r means one thing to verify and another to bench. */
 static const Flag *find_flag(const char *arg, const Mode *mode) {
     bool is_long = arg[1] == '-';
@@ -320,7 +335,7 @@ static int check(Options *o, const Mode *mode, Error *e) {
     if (o->json + o->csv + o->svg > 1) return fail(e, "--json, --csv, --svg: expected one of them, found more");
     if (o->json && o->top_k_given && mode->letter == 'l')
         return fail(e, "--top-k: expected no --json, which gives every logit, found it");
-    if (o->logprobs && !o->json) return fail(e, "--logprobs: expected --json, found none");
+    if (o->logprobs && !o->json && mode->letter != 'n') return fail(e, "--logprobs: expected --json, found none");
     if (o->json_lines && !strchr("gc", mode->letter))
         return fail(e, "--json=lines: expected -m generate or chat, found -m %s", mode->name);
     if (strcmp(o->protocol, "hf") != 0 && strcmp(o->protocol, "llamacpp") != 0)

@@ -56,6 +56,7 @@ typedef struct {
     int stride;           /* perplexity hf: 0: half the window */
     int score_from;       /* perplexity hf: first position of a window that is scored; 0: all that are new */
     int bench_prefill, bench_depth, bench_runs;
+    int parallel;                                   /* batch: prompts at once; 0: not given, and 1 in all other modes */
     int head_dim, rotary_dim, seq_len, pos, pos_k;  /* rope mode; -1 or 0: not given */
     int layer, head, pair;                          /* trace mode */
     const char *x, *q, *k, *rope_short, *rope_long; /* rope mode: lists of numbers */
@@ -72,6 +73,10 @@ typedef struct {
 /* options_parse - fills o from argv. Returns 0, or -1 with a usage error in e. */
 int options_parse(Options *o, int argc, char **argv, Error *e);
 void options_close(Options *o);
+
+/* options_set - one setting of a single text, by the name of its flag with - or _ (max_tokens: steps); those of
+ * sampling, steps, stop and logprobs. text may have to outlive o. Fails as the flag does. */
+int options_set(Options *o, const char *name, const char *text, Error *e);
 
 /* A mode: what -m NAME runs. Returns the exit code; on 1 and 2 e holds the line to print. */
 typedef struct {

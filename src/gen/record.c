@@ -98,7 +98,8 @@ int record_token(void *record, const Generator *g, int id, const float *logits, 
 int record_print(Record *r, const Generator *g, const char *prompt, size_t n_prompt, const int *ids, int n, Error *e) {
     FILE *out = r->out;
     fflush(r->text);
-    fputs("{\"prompt\": ", out);
+    if (r->id) fprintf(out, "{\"id\": %s, \"prompt\": ", r->id);
+    else fputs("{\"prompt\": ", out);
     if (prompt) text_print_json(out, prompt, n_prompt);
     else {
         fputs("[", out);

@@ -13,9 +13,10 @@ typedef struct {
 
 typedef struct {
     const Options *o;
-    FILE *out;   /* where the objects go */
-    FILE *text;  /* what the Stream writes to, in memory */
-    char *bytes; /* [n_bytes] behind text */
+    FILE *out;      /* where the objects go */
+    const char *id; /* JSON, the first key; NULL: none */
+    FILE *text;     /* what the Stream writes to, in memory */
+    char *bytes;    /* [n_bytes] behind text */
     size_t n_bytes;
     size_t n_said;        /* bytes that lines have told of */
     TokenLogprob *chosen; /* [n] the tokens of the text */

@@ -142,16 +142,6 @@ void session_note(const Tokenizer *t, const Options *o) {
     if (note && !o->quiet) fprintf(o->log, "%s\n", note);
 }
 
-/* A control token adds no text, so that its text could never be seen in an answer. */
-static void find_stop_tokens(Session *s, const Options *o) {
-    for (int i = 0; i < o->n_stop; i++) {
-        const char *bytes;
-        char buffer[8];
-        int id = tokenizer_find(s->tokenizer, o->stop[i]);
-        if (id >= 0 && tokenizer_decode(s->tokenizer, -1, id, &bytes, buffer) == 0) s->stop[s->n_stop++] = id;
-    }
-}
-
 int session_ctx(const Options *o, const Config *c) { return o->ctx == 0 ? c->n_ctx : o->ctx < 0 ? 0 : o->ctx; }
 
 int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
@@ -159,6 +149,8 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     const Config *c = &s->model.config;
     StateOptions so = {.n_ctx = n_ctx ? n_ctx : session_ctx(o, c),
                        .n_batch = o->batch,
+                       .n_texts = o->parallel,
+                       .n_logits = o->parallel,
                        .n_threads = o->threads,
                        .kv_type = o->kv_type,
                        .deterministic = o->deterministic};
@@ -175,6 +167,7 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
         so.n_ctx /= 2;
         if (so.n_batch > so.n_ctx) so.n_batch = so.n_ctx;
     }
+    if (so.n_batch < so.n_texts) so.n_batch = so.n_texts; /* a token of each */
     if (state_fits(&s->model, &so, o->checkpoint, e)) return -1;
     if (free_choice && so.n_ctx < c->n_ctx && so.n_ctx < DEFAULT_CTX && !o->quiet)
         fprintf(o->log, "context: %d of the model's %d, as memory allows\n", so.n_ctx, c->n_ctx);
@@ -186,14 +179,16 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     return 0;
 }
 
+int session_check_cache(const Session *s, const KvCache *cache, Error *e) {
+    if (!kv_cache_overflowed(cache)) return 0;
+    return fail(e,
+                "%s: KV cache: expected keys and values up to %g, the most that %s holds, found a larger one (give "
+                "--kv-type f32)",
+                s->checkpoint.path, kv_largest(cache->type), cache->type == KV_F16 ? "f16" : "q8_0");
+}
+
 int session_check(const Session *s, Error *e) {
-    const KvCache *cache = &s->state.attn.cache;
-    if (kv_cache_overflowed(cache))
-        return fail(e,
-                    "%s: KV cache: expected keys and values up to %g, the most that %s holds, found a larger one (give "
-                    "--kv-type f32)",
-                    s->checkpoint.path, kv_largest(cache->type), cache->type == KV_F16 ? "f16" : "q8_0");
-    return tripwire_check(&s->tripwire, e);
+    return session_check_cache(s, &s->state.attn.cache, e) ? -1 : tripwire_check(&s->tripwire, e);
 }
 
 int session_open(Session *s, const Options *o, int parts, Error *e) {
@@ -223,7 +218,6 @@ int session_open(Session *s, const Options *o, int parts, Error *e) {
             goto failed;
         }
         session_add_eos(s, ids, tokenizer_eos(s->tokenizer, ids));
-        find_stop_tokens(s, o);
         session_note(s->tokenizer, o);
     }
     if ((parts & SESSION_STATE) && session_state(s, o, 0, e)) goto failed;

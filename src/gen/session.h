@@ -14,9 +14,8 @@ typedef struct {
     Shard shard;          /* this rank's copies, where several ranks run the model */
     Tokenizer *tokenizer; /* NULL when the mode needs none */
     State state;
-    Tripwire tripwire;           /* --check: watches the state; the Session must not move then */
-    int eos[32], n_eos;          /* end tokens of the checkpoint and of the tokenizer */
-    int stop[MAX_STOPS], n_stop; /* control tokens that are a --stop text: no text of theirs would end the answer */
+    Tripwire tripwire;  /* --check: watches the state; the Session must not move then */
+    int eos[32], n_eos; /* end tokens of the checkpoint and of the tokenizer */
 } Session;
 
 enum { SESSION_TOKENIZER = 1, SESSION_STATE = 2 };
@@ -57,3 +56,6 @@ int tokens_check(const int *ids, int n, int vocab_size, Error *e);
 /* session_check - may the logits of the last forward pass be believed? Fails when a key or a value was too large for
  * the type of the KV cache, or when --check saw a NaN or an infinity. */
 int session_check(const Session *s, Error *e);
+
+/* session_check_cache - the first of the two, of one text's cache. */
+int session_check_cache(const Session *s, const KvCache *cache, Error *e);

@@ -13,6 +13,7 @@ static int absent(const char *mode, const char *needs, Error *e) {
     }
 
 ABSENT(chat, "libedit")
+ABSENT(batch, "cJSON")
 ABSENT(bench, "OpenBLAS")
 ABSENT(verify, "cJSON")
 ABSENT(trace, "cJSON")

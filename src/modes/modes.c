@@ -13,6 +13,7 @@ const Mode modes[] = {
     {'p', "probe", "which RoPE pairing and scaling the weights fit, by the loss of a short text", mode_probe},
     {'x', "perplexity", "how well the model predicts the text of -f", mode_perplexity},
     {'o', "convert", "write the checkpoint as .gguf, llama2.c .bin or a Hugging Face directory", mode_convert},
+    {'n', "batch", "answer each line of -f into -o, several at once", mode_batch},
     {'b', "bench", "tokens a second in prefill and decode, and what the machine allows", mode_bench},
     {'m', "models", "what there is by name, in RUN_MODELS and in Hugging Face's cache", mode_models},
     {0, NULL, NULL, NULL},

@@ -13,6 +13,7 @@ int mode_chat(const Options *o, FILE *out, Error *e);
 int mode_tokenize(const Options *o, FILE *out, Error *e);
 int mode_logits(const Options *o, FILE *out, Error *e);
 int mode_perplexity(const Options *o, FILE *out, Error *e);
+int mode_batch(const Options *o, FILE *out, Error *e);
 int mode_bench(const Options *o, FILE *out, Error *e);
 int mode_info(const Options *o, FILE *out, Error *e);
 int mode_rope(const Options *o, FILE *out, Error *e);
