@@ -41,15 +41,19 @@ def save(fig, name):
 
 
 def curves():
+    rates = {name: run["lr"] for name, row in json.loads((ROOT / "weights/losses/runs.json").read_text()).items()
+             if name in RUNGS for run in row["runs"]}
+    usual = max(rates.values(), key=list(rates.values()).count)
     fig, ax = plt.subplots(figsize=(7, 4))
     for rung, label in RUNGS.items():
         if not (ROOT / f"weights/losses/{rung}.csv").exists():
             continue
         table = rows(ROOT / f"weights/losses/{rung}.csv")
         ax.plot([int(r["tokens"]) / 1e6 for r in table], [float(r["val_bits_per_byte"]) for r in table],
-                label=label, color=COLORS[rung])
+                "-" if rates[rung] == usual else "--", label=label + ("" if rates[rung] == usual else f" (rate {rates[rung]:g})"),
+                color=COLORS[rung])
     ax.set(xlabel="training tokens, millions", ylabel="validation, bits per byte (first 4,096 tokens)",
-           title="The five rungs in training")
+           title=f"The five rungs in training, one seed each (rate {usual:g})")
     ax.legend()
     ax.grid(alpha=0.3)
     save(fig, "curves")
@@ -63,53 +67,55 @@ def bits(rung, window, *options):
 
 
 def positions():
-    fig, ax = plt.subplots(figsize=(7, 4))
-    windows = [32, 64, 128, 256, 512, 1024]
+    """Left every rung without scaling, right what the rules make of rungs 3 and 4 beyond the trained length."""
+    windows, long = [32, 64, 128, 256, 512, 1024], (512, 1024)
+    rules = {"none": "-", "linear": ":", "ntk": (0, (4, 2, 1, 2)), "dynamic": "--", "yarn": "-.", "llama3": (0, (1, 3))}
+    fig, axes = plt.subplots(1, 3, figsize=(12, 4.4), width_ratios=(1.6, 1, 1))
     with ThreadPoolExecutor(2) as pool:
         plain = {(rung, w): pool.submit(bits, rung, w) for rung in RUNGS for w in windows}
-        scaled = {(rule, w): pool.submit(bits, "rung4", w, "--rope-scaling", rule, "--rope-factor", str(w // 256),
-                                         "--rope-original-ctx", "256")
-                  for rule in ("linear", "dynamic", "yarn", "llama3") for w in (512, 1024)}
+        scaled = {(rung, rule, w): pool.submit(bits, rung, w, "--rope-scaling", rule, "--rope-factor", str(w // 256),
+                                               *(() if rule == "ntk" else ("--rope-original-ctx", "256")))
+                  for rung in ("rung3", "rung4") for rule in rules if rule != "none" for w in long}
     for rung in RUNGS:
         points = [(w, b) for w in windows if (b := plain[rung, w].result()) is not None]
-        if not points:
-            continue
-        ax.plot(*zip(*points), marker="o", label=RUNGS[rung], color=COLORS[rung])
-        if points[-1][0] == 256:
-            ax.plot(*points[-1], marker="x", markersize=11, color=COLORS[rung])
-    for rule, style in (("linear", ":"), ("dynamic", "--"), ("yarn", "-."), ("llama3", (0, (1, 3)))):
-        points = [(w, scaled[rule, w].result()) for w in (512, 1024)]
-        ax.plot(*zip(*points), linestyle=style, marker="s", markersize=4, label=f"4  with {rule} scaling",
-                color=COLORS["rung4"])
-    ax.axvline(256, color="black", linewidth=0.8)
-    ax.annotate("trained length", (256, ax.get_ylim()[1]), ha="right", va="top", rotation=90)
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(windows, [f"{w // 2}..{w - 1}" for w in windows])
-    ax.set(xlabel="positions scored", ylabel="bits per byte", title="Loss by position (x: learned positions end)")
-    ax.legend(fontsize=8)
-    ax.grid(alpha=0.3)
+        if points:
+            axes[0].plot(*zip(*points), marker="o", markersize=4, label=RUNGS[rung], color=COLORS[rung])
+        if points and points[-1][0] == 256:
+            axes[0].plot(*points[-1], marker="x", markersize=10, color=COLORS[rung])
+    axes[0].axvline(2 ** 8.5, color="black", linewidth=0.8, linestyle=":")
+    axes[0].text(2 ** 8.4, 0.55, "trained length", ha="right", va="center", rotation=90, transform=axes[0].get_xaxis_transform())
+    axes[0].set(ylabel="bits per byte", title="No scaling (x: learned positions end)")
+    for ax, rung in zip(axes[1:], ("rung3", "rung4")):
+        for rule, style in rules.items():
+            points = [(256, plain[rung, 256].result())] + [(w, (plain[rung, w] if rule == "none" else scaled[rung, rule, w]).result()) for w in long]
+            ax.plot(*zip(*points), linestyle=style, marker=".", label=rule)
+        ax.set(title=f"Rung {RUNGS[rung]}, by rule")
+    for ax in axes:
+        shown = windows if ax is axes[0] else [256, *long]
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(shown, [f"{w // 2}..\n{w - 1}" for w in shown])
+        ax.minorticks_off()
+        ax.set(xlabel="positions scored")
+        ax.legend(fontsize=8)
+        ax.grid(alpha=0.3)
     save(fig, "positions")
 
 
 def kv_bytes():
-    fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.6))
-    table = rows(FIGURES / "table.csv")
-    left.bar([r["rung"] for r in table], [int(r["bytes"]) for r in table],
-             color=[COLORS[r["rung"]] for r in table])
-    left.set(ylabel="KV cache, bytes per token", title="The ladder")
     if not (FIGURES / "kv.csv").exists():  # rung 3 is not there
-        right.remove()
-        return save(fig, "kv")
+        return
+    fig, ax = plt.subplots(figsize=(6, 3.8))
     *pooled, trained = rows(FIGURES / "kv.csv")
-    right.plot([int(r["KV bytes"]) for r in pooled], [float(r["bits/byte"]) for r in pooled], marker="o",
-               color=COLORS["rung3"], label="rung 3, heads mean-pooled")
+    ax.plot([int(r["KV bytes"]) for r in pooled], [float(r["bits/byte"]) for r in pooled], marker="o",
+            color=COLORS["rung3"], label="rung 3, heads mean-pooled (how many are left)")
     for r in pooled:
-        right.annotate(f" {r['KV heads']}", (int(r["KV bytes"]), float(r["bits/byte"])))
-    right.plot(int(trained["KV bytes"]), float(trained["bits/byte"]), "s", color=COLORS["rung4"],
-               label="rung 4, trained with 2")
-    right.set(xlabel="KV cache, bytes per token", ylabel="bits per byte", title="Pooled and trained")
-    right.legend(fontsize=8)
-    right.grid(alpha=0.3)
+        ax.annotate(f"  {r['KV heads']}", (int(r["KV bytes"]), float(r["bits/byte"])))
+    ax.plot(int(trained["KV bytes"]), float(trained["bits/byte"]), "s", color=COLORS["rung4"],
+            label="rung 4, trained with 2")
+    ax.set(xlabel="KV cache, bytes per token (f16)", ylabel="bits per byte", title="Fewer KV heads: pooled, and trained")
+    ax.set_xlim(0, 3500)
+    ax.legend(fontsize=8)
+    ax.grid(alpha=0.3)
     save(fig, "kv")
 
 
