@@ -178,6 +178,7 @@ each_break() {
     $1 no-rope no-rope rung4 base_hf "" ""
     $1 one-frequency one-frequency rung4 base_hf "" ""
     $1 flipped-frequencies flipped-frequencies rung4 base_hf "" ""
+    $1 reversed reversed rung4 base_hf "" ""
     $1 reversed-key reversed-key rung4 base_hf "" ""
     $1 score-scale score-scale rung4 base_hf "" ""
     $1 no-mask no-mask rung4 base_hf "" ""

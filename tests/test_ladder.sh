@@ -30,7 +30,7 @@ done
 for m in "$W/rung4" "$W/shakespeare.gguf"; do
     sound=$(bits "$m")
     for mistake in wrong-pairing v-rotated rope-layer0 keys-unrotated k-permuted no-rope one-frequency flipped-frequencies \
-        reversed-key no-mask gqa-modulo; do
+        reversed reversed-key no-mask gqa-modulo; do
         broken=$(bits "$m" --break $mistake)
         holds "--break $mistake costs loss, $m" "${broken:-0} - ${sound:-9} > 0.1"
     done

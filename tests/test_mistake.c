@@ -185,6 +185,7 @@ static void a_model_that_cannot_have_it_is_refused(void **state) {
         {F "gpt2_hf", MISTAKE_K_PERMUTED, 0, 0, 0, "--break k-permuted: expected a model with RoPE"},
         {F "base_hf", MISTAKE_ROPE_LAYER0, 0, 1, 0, "--break rope-layer0: expected more than one layer, found one"},
         {F "gpt2_hf", MISTAKE_NO_ROPE, 0, 0, 0, "--break no-rope: expected a model with RoPE"},
+        {F "gpt2_hf", MISTAKE_REVERSED, 0, 0, 0, "--break reversed: expected a model with RoPE"},
         {F "gpt2_hf", MISTAKE_REVERSED_KEY, 0, 0, 0, "--break reversed-key: expected a model with RoPE"},
         {F "gpt2_hf", MISTAKE_ONE_FREQUENCY, 0, 0, 0, "--break one-frequency: expected a model with RoPE"},
         {F "mha_tied_hf", MISTAKE_GQA_MODULO, 0, 0, 0, "expected groups of heads, found 4 heads and 4 KV heads"},

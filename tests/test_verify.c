@@ -270,6 +270,8 @@ static void mistakes_are_told(void **state) {
         {"base_hf", "base", MISTAKE_FLIPPED_FREQUENCIES, "layers.0.q_rot", "reverse order: pair 0 must be the fastest"},
         {"base.gguf", "base", MISTAKE_FLIPPED_FREQUENCIES, "layers.0.q_rot",
          "reverse order: pair 0 must be the fastest"},
+        {"base_hf", "base", MISTAKE_REVERSED, "layers.0.q_rot", "the rotation is the other way round"},
+        {"base.gguf", "base", MISTAKE_REVERSED, "layers.0.q_rot", "the rotation is the other way round"},
         {"base_hf", "base", MISTAKE_REVERSED_KEY, "layers.0.k_rot", "direction: here"},
         {"base.gguf", "base", MISTAKE_REVERSED_KEY, "layers.0.k_rot", "direction: here"},
         {"base_hf", "base", MISTAKE_SCORE_SCALE, "layers.0.attn_out", "here: score scale"},

@@ -11,6 +11,7 @@ const MistakeInfo mistakes[MISTAKE_COUNT] = {
     [MISTAKE_NO_ROPE] = {"no-rope", "nothing is rotated: the model has no positions"},
     [MISTAKE_ONE_FREQUENCY] = {"one-frequency", "every pair rotates one radian a token"},
     [MISTAKE_FLIPPED_FREQUENCIES] = {"flipped-frequencies", "the last pair is the fastest, the first the slowest"},
+    [MISTAKE_REVERSED] = {"reversed", "queries and keys are rotated the other way than the weights were trained with"},
     [MISTAKE_REVERSED_KEY] = {"reversed-key", "keys are rotated the other way than queries"},
     [MISTAKE_SCORE_SCALE] = {"score-scale", "the scores are not divided by sqrt(head_dim)"},
     [MISTAKE_NO_MASK] = {"no-mask", "a token of the prompt sees those after it"},
@@ -111,12 +112,12 @@ static int bend_angles(Checkpoint *ck, Config *c, Mistake mistake, Error *e) {
         r->scaling = ROPE_SCALING_NONE;
         r->freq_factors = NULL;
     }
-    if (mistake != MISTAKE_FLIPPED_FREQUENCIES && mistake != MISTAKE_REVERSED_KEY) return 0;
+    bool flipped = mistake == MISTAKE_FLIPPED_FREQUENCIES;
+    if (!flipped && mistake != MISTAKE_REVERSED && mistake != MISTAKE_REVERSED_KEY) return 0;
     float *factors = checkpoint_alloc(ck, (size_t)pairs, sizeof *factors, e);
     if (!factors) return -1;
     for (int i = 0; i < pairs; i++) {
         float given = r->freq_factors ? r->freq_factors[i] : 1;
-        bool flipped = mistake == MISTAKE_FLIPPED_FREQUENCIES;
         factors[i] = flipped ? (float)pow(r->theta, 2.0 * (pairs - 1 - 2 * i) / r->rotary_dim) * given : -given;
     }
     if (mistake == MISTAKE_REVERSED_KEY) c->rope_local = *r;
@@ -127,8 +128,8 @@ static int bend_angles(Checkpoint *ck, Config *c, Mistake mistake, Error *e) {
 int mistake_make(Checkpoint *ck, Config *c, Weights *w, Mistake mistake, int n_ctx, Error *e) {
     const char *name = mistakes[mistake].name;
     bool gpt2_file = strcmp(ck->arch, "gpt2") == 0 && ck->format != FORMAT_GGUF;
-    bool angles =
-        mistake == MISTAKE_WRONG_PAIRING || mistake == MISTAKE_ONE_FREQUENCY || mistake == MISTAKE_FLIPPED_FREQUENCIES;
+    bool angles = mistake == MISTAKE_WRONG_PAIRING || mistake == MISTAKE_ONE_FREQUENCY ||
+                  mistake == MISTAKE_FLIPPED_FREQUENCIES || mistake == MISTAKE_REVERSED;
     bool masks = rotated(mistake, 0) >= 0, rope = masks || angles || mistake == MISTAKE_K_PERMUTED;
     if (mistake == MISTAKE_NONE) return 0;
     if (rope && c->pos != POS_ROPE)
