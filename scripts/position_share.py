@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-WINDOWS, POSITIONS, LAYERS = 24, (4, 16, 32, 63), (0, 2, 5)
+WINDOWS, POSITIONS, LAYERS = 16, (4, 24, 63), (0, 2, 5)
 RUN = os.environ.get("RUN", "./run")
 
 
