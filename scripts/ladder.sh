@@ -124,20 +124,29 @@ print_table() {
 # ---- The base: another theta for rung 4, nothing retrained --------------------------------------------------------------
 
 THETAS="10000 20000 50000 100000 500000"
+NTK_FACTORS="1.5 2 3 4 8"
 
 plan_theta() {
     for theta in $THETAS; do
         plan theta-$theta-inside "$WEIGHTS/rung4" "$part" -c 256 --score-from 128 --rope-theta $theta
         plan theta-$theta "$WEIGHTS/rung4" "$part" -c 512 --score-from 256 --rope-theta $theta
     done
+    for factor in $NTK_FACTORS; do
+        plan ntk-$factor-inside "$WEIGHTS/rung4" "$part" -c 256 --score-from 128 --rope-scaling ntk --rope-factor $factor
+        plan ntk-$factor "$WEIGHTS/rung4" "$part" -c 512 --score-from 256 --rope-scaling ntk --rope-factor $factor
+    done
 }
 
 print_theta() {
     echo "Rung 4, trained with theta 10000 on 256 positions, run with another base (20,000 bytes):"
     format='%-8s %9s %9s'
-    rm -f $OUT/theta.csv
+    rm -f $OUT/theta.csv $OUT/ntk.csv
     row "$format" theta theta 128..255 256..511
     for theta in $THETAS; do row "$format" theta $theta "$(bits theta-$theta-inside)" "$(bits theta-$theta)"; done
+    echo
+    echo "The same by static NTK, theta = 10000 factor^(16 / 14) for a head of 16:"
+    row "$format" ntk factor 128..255 256..511
+    for factor in $NTK_FACTORS; do row "$format" ntk $factor "$(bits ntk-$factor-inside)" "$(bits ntk-$factor)"; done
 }
 
 # ---- The GQA slider: mean-pool the key and value heads of rung 3 (multi-head), without training -----------------------

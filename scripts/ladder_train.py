@@ -352,6 +352,9 @@ SWEEP_LR = (0.005, 0.01, 0.02)  # of the matrices
 SWEPT = {"learned": "rung0", "rope": "rung4"}  # whose rate the others take: by their positions, those without by "rope"
 
 
+LONG = Run("rung4", 0.01, ADAM_LR, 2000, batch=8)  # as long as the shipped rungs, with the comparison's rates
+
+
 def result_of(run, work):
     path = Path(work) / f"{run.tag}.json"
     return json.loads(path.read_text()) if path.exists() else None
@@ -380,14 +383,14 @@ def seed_runs(name, work):
 
 def next_run(work):
     """What the comparison does next: the sweeps, one seed of every rung and every way to tell positions, then the
-    other seeds; None when all is done."""
+    other seeds, a long run; None when all is done."""
     for name in SWEPT.values():
         for run in sweep_runs(name):
             if not result_of(run, work):
                 return run
     names = [*ladder(), *bakeoff()]
     plan = [seed_runs(name, work)[k] for k in range(len(SEEDS)) for name in names]
-    return next((run for run in plan if not result_of(run, work)), None)
+    return next((run for run in [*plan, LONG] if not result_of(run, work)), None)
 
 
 def comparison(work):
@@ -398,7 +401,8 @@ def comparison(work):
     return {"sweeps": {name: [r for run in sweep_runs(name) if (r := row(run))] for name in SWEPT.values()},
             "models": {name: {"config": asdict(config_of(name)),
                               "runs": [r for run in seed_runs(name, work) if (r := row(run))]}
-                       for name in [*ladder(), *bakeoff()]}}
+                       for name in [*ladder(), *bakeoff()]},
+            "long": row(LONG)}
 
 
 def main():

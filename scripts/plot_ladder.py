@@ -3,10 +3,9 @@
 
     sh scripts/ladder.sh TEXT table theta kv breaks && python3 scripts/plot_ladder.py
 
-Reads weights/losses (training) and what ladder.sh printed (build/ladder); asks ./run for the loss by
-position. Needs matplotlib. Writes docs/img/ladder-*.png, and the printed tables into docs/ladder.md, in
-place of the block that follows each comment <!-- build/ladder/NAME.txt --> or <!-- swap N -->; links to a
-function of the C code get its line.
+Reads weights/losses (training) and what ladder.sh printed (build/ladder); asks ./run for the loss by position. Needs
+matplotlib. Writes docs/img/ladder-*.png, and the printed tables into docs/ladder.md and docs/zh/ladder.md, in place of the
+block that follows each comment <!-- build/ladder/NAME.txt -->, <!-- swap N --> or <!-- comparison -->.
 """
 import csv
 import json
@@ -153,21 +152,28 @@ def comparison():
                          + "".join(f"{band([r[k] for r in runs]):<16}" for k in
                                    ("val_bits_per_byte", "inside_bits_per_byte", "beyond_bits_per_byte"))
                          + f"{min(x['score_std'] for r in runs for x in r['layers']):.2f}")
+    if long := data["long"]:
+        lines += ["", f"{long['name']}, {long['steps']} steps of {long['batch']} windows, rates {long['lr']:g} and {long['adam_lr']:g}: "
+                      f"{long['val_bits_per_byte']:.4f} bits/byte of the whole split",
+                  "layer" + "".join(f"{x['layer']:>8}" for x in long["layers"]) + "\nscores" + "".join(f"{x['score_std']:>8.3f}" for x in long["layers"])[1:]
+                  + "\nweight" + "".join(f"{x['norm_weight']:>8.3f}" for x in long["layers"])[1:]]
     return "\n".join(lines)
 
 
 def page():
-    """The blocks of docs/ladder.md that were printed."""
-    path = ROOT / "docs/ladder.md"
-
+    """The printed blocks of docs/ladder.md and its Chinese edition; what was not printed stays as it is."""
     def block(match):
-        text = swap(int(match[3])) if match[3] else comparison() if match[4] else (FIGURES / match[2]).read_text().rstrip()
+        file = FIGURES / (match[2] or "table.csv")
+        if not match[4] and not file.exists():
+            return match[0]
+        text = swap(int(match[3])) if match[3] else comparison() if match[4] else file.read_text().rstrip()
         return f"{match[1]}```\n{text}\n```\n"
 
-    text = re.sub(r"(<!-- (?:build/ladder/(\w+\.txt)|swap (\d)|(comparison)) -->\n)```\n.*?```\n", block,
-                  path.read_text(), flags=re.S)
-    path.write_text(text)
-    print("docs/ladder.md")
+    for name in ("docs/ladder.md", "docs/zh/ladder.md"):
+        text = re.sub(r"(<!-- (?:build/ladder/(\w+\.txt)|swap (\d)|(comparison)) -->\n)```\n.*?```\n", block,
+                      (ROOT / name).read_text(), flags=re.S)
+        (ROOT / name).write_text(text)
+        print(name)
 
 
 if __name__ == "__main__":
