@@ -41,12 +41,22 @@ static void xielu(float *x, size_t n, const FfnWeights *w) {
     }
 }
 
-bool ffn_is_gated(FfnKind kind) { return kind == FFN_SWIGLU || kind == FFN_GEGLU || kind == FFN_GEGLU_ERF; }
+static void swiglu_oss(float *gate, const float *up, size_t n, float alpha, float limit) {
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i] > limit ? limit : gate[i], u = up[i] > limit ? limit : up[i] < -limit ? -limit : up[i];
+        gate[i] = (u + 1) * silu(alpha * g) / alpha;
+    }
+}
+
+bool ffn_is_gated(FfnKind kind) {
+    return kind == FFN_SWIGLU || kind == FFN_GEGLU || kind == FFN_GEGLU_ERF || kind == FFN_SWIGLU_OSS;
+}
 
 /* h[n] = act(h), times up where it gates. */
 static void activate(const Kernels *k, float *h, const float *up, size_t n, FfnKind kind, const FfnWeights *w) {
     switch (kind) {
     case FFN_SWIGLU: swiglu(k, h, up, n); return;
+    case FFN_SWIGLU_OSS: swiglu_oss(h, up, n, w->alpha, w->limit); return;
     case FFN_GELU:
     case FFN_GEGLU: gelu(k, h, n); break;
     case FFN_GELU_ERF:
@@ -61,21 +71,24 @@ static void activate(const Kernels *k, float *h, const float *up, size_t n, FfnK
     for (size_t i = 0; i < n && ffn_is_gated(kind); i++) h[i] *= up[i];
 }
 
+void ffn_piece(const Rows *h, float *up, const Rows *x, FfnKind kind, const FfnWeights *w, int from, int to) {
+    size_t dim = (size_t)h->dim;
+    bool gated = ffn_is_gated(kind);
+    matmul_piece(h->x, dim, gated ? &w->w_gate : &w->w_up, gated ? w->b_gate : w->b_up, x, false, from, to);
+    if (gated) matmul_piece(up, dim, &w->w_up, w->b_up, x, false, from, to);
+    for (int r = 0; r < h->n; r++) {
+        size_t at = (size_t)r * dim + (size_t)from;
+        activate(h->kernels, h->x + at, up + at, (size_t)(to - from), kind, w);
+        rows_quantize(h, r, from, to);
+    }
+}
+
 void ffn(const Pass *p, float *x, const Rows *xn, FfnKind kind, const FfnWeights *w, const FfnState *s,
          const Residual *residual) {
     Rows h = rows_open(&s->hidden, p);
-    size_t dim = (size_t)h.dim;
-    bool gated = ffn_is_gated(kind);
     int from, to;
-    while (matmul_next(p->t, h.dim, xn, &from, &to)) { /* columns [from, to), while they are in the cache */
-        matmul_piece(h.x, dim, gated ? &w->w_gate : &w->w_up, gated ? w->b_gate : w->b_up, xn, false, from, to);
-        if (gated) matmul_piece(s->up, dim, &w->w_up, w->b_up, xn, false, from, to);
-        for (int r = 0; r < p->n; r++) {
-            size_t at = (size_t)r * dim + (size_t)from;
-            activate(p->kernels, h.x + at, s->up + at, (size_t)(to - from), kind, w);
-            rows_quantize(&h, r, from, to);
-        }
-    }
+    while (matmul_next(p->t, h.dim, xn, &from, &to)) /* columns [from, to), while they are in the cache */
+        ffn_piece(&h, s->up, xn, kind, w, from, to);
     team_barrier(p->t);
     add_product(p, x, &w->w_down, w->b_down, &h, residual, "ffn_out");
 }

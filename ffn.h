@@ -1,4 +1,4 @@
-/* ffn - swap 2: the GELU MLP of GPT-2 or the SwiGLU of LLaMA. */
+/* ffn - swap 2: the GELU MLP of GPT-2 or the SwiGLU of LLaMA. Of models with many FFNs (experts): src/moe.h. */
 #pragma once
 #include "residual.h"
 
@@ -11,6 +11,7 @@ typedef enum {
     FFN_GEGLU_ERF, /* the same, gated */
     FFN_RELU2,     /* relu(x)^2: Nemotron, Arcee; Primer, arXiv:2109.08668 */
     FFN_XIELU,     /* Apertus; arXiv:2411.13010 */
+    FFN_SWIGLU_OSS /* (up + 1) gate sigmoid(alpha gate), both clamped, gated: gpt-oss */
 } FfnKind;
 
 bool ffn_is_gated(FfnKind kind); /* has w_gate */
@@ -22,6 +23,7 @@ typedef struct {
     struct {
         float alpha_p, alpha_n, beta, eps; /* as in the file: before softplus */
     } xielu;                               /* FFN_XIELU */
+    float alpha, limit;                    /* FFN_SWIGLU_OSS */
 } FfnWeights;
 
 typedef struct {
@@ -30,6 +32,10 @@ typedef struct {
 } FfnState;
 
 void ffn_take(FfnState *s, Arena *a, int n_batch, int hidden_dim);
+
+/* ffn_piece - features [from, to) of the hidden layer h [n, hidden_dim] of x's rows; `up` is as large. For the FFN and
+ * for each expert of a mixture of them (src/moe.c). */
+void ffn_piece(const Rows *h, float *up, const Rows *x, FfnKind kind, const FfnWeights *w, int from, int to);
 
 /* ffn - x[n, dim] += w_down (silu(w_gate xn) * w_up xn), or += w_down gelu(w_up xn + b_up) + b_down, or so with another
  * activation; r says how it is added. */

@@ -51,7 +51,8 @@ static void layer_forward(const Pass *p, float *x, const Config *c, const Layer 
     attention(p, x, &xn, &l->attn, &s->attn, &attn_out);      /* swaps 3 and 4 */
     if (!c->parallel) fn = norm_rows(p, &s->xn, x, ffn_norm); /* swap 1 */
     watch(p, "ffn_norm", fn.x, c->dim);
-    ffn(p, x, &fn, c->ffn, &l->ffn, &s->ffn, &ffn_out); /* swap 2 */
+    if (l->moe.experts) moe(p, x, &fn, c->ffn, &l->moe, &s->moe, &ffn_out);
+    else ffn(p, x, &fn, c->ffn, &l->ffn, &s->ffn, &ffn_out); /* swap 2 */
     watch(p, "out", x, c->dim);
 }
 

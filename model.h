@@ -6,6 +6,7 @@
 #include "attention.h"
 #include "base/error.h"
 #include "ffn.h"
+#include "moe.h"
 #include "norm.h"
 
 typedef enum { POS_LEARNED, POS_ROPE } PosKind;
@@ -18,7 +19,7 @@ typedef enum { POS_LEARNED, POS_ROPE } PosKind;
  * norm's weight or bias that is NULL is left out. */
 typedef struct {
     int dim;        /* width of the residual stream */
-    int hidden_dim; /* width of the FFN */
+    int hidden_dim; /* width of the FFN, or of each expert */
     int n_layers;
     int n_heads, n_kv_heads; /* n_heads is a multiple of n_kv_heads */
     int head_dim;            /* need not be dim / n_heads */
@@ -40,6 +41,7 @@ typedef struct {
     bool parallel;         /* x += attention(norm(x)) + ffn(norm(x)); ffn_norm NULL: both read the same norm */
     RopeConfig rope_local; /* of layers with rope ROPE_LOCAL (Gemma 3, OLMo 3); rotary_dim 0: none */
     AttentionConfig attn;
+    MoeConfig moe; /* n_experts 0: one FFN */
     /* ---- set by checkpoint/mistake.c alone */
     const unsigned char *rotate; /* [n_layers] what RoPE rotates instead of q and k (ROTATE_ masks); NULL */
     int decode_shift;            /* added to the position of a token that is decoded alone */
@@ -51,7 +53,8 @@ typedef struct {
     const float *attn_norm, *attn_norm_bias; /* [dim] */
     AttentionWeights attn;
     const float *ffn_norm, *ffn_norm_bias; /* [dim] */
-    FfnWeights ffn;
+    FfnWeights ffn;                        /* or */
+    MoeWeights moe;
     const float *attn_post_norm, *ffn_post_norm; /* [dim] of what a block adds, before it is added; NULL: none */
 } Layer;
 
@@ -69,7 +72,8 @@ typedef struct {
     int head, n_heads;       /* query heads [head, head + n_heads) */
     int kv_head, n_kv_heads; /* the KV heads that they read */
     int kv_sharers;          /* ranks that have the same KV head: 1, or more where there are more ranks than KV heads */
-    int hidden, n_hidden;    /* features of the FFN */
+    int hidden, n_hidden;    /* features of the FFN, or of the shared expert */
+    int expert, n_experts;   /* of each layer */
     int token, n_tokens;     /* rows of lm_head */
 } Slice;
 
@@ -101,6 +105,7 @@ typedef struct {
     AttentionState attn;
     Sequence *texts; /* [n_texts] for model_pass_spans; the first has the cache that all other passes use */
     FfnState ffn;
+    MoeState moe;
     int pos;       /* position of row 0 of the last forward pass */
     float *x;      /* [n_batch, dim] residual stream */
     RowBuffer xn;  /* [n_batch, dim] normed */

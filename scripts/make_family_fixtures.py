@@ -79,6 +79,7 @@ MODELS = {
     "hunyuan_alpha": ("hunyuan_v1_dense", dict(HEAD, rope_parameters=dict(rope_type="dynamic", alpha=50.0, factor=1.0,
                                                                           rope_theta=10000.0))),
     "gpt_bigcode": ("gpt_bigcode", GPT2),
+    "mixtral": ("mixtral", dict(num_local_experts=5, num_experts_per_tok=2)),
 }
 
 

@@ -8,12 +8,15 @@ enum {
     MOST_TILE_ROWS = 8
 };
 
+int matmul_columns(const Thread *t, int columns, const Rows *x) {
+    if (t->n == 1) return columns;
+    if (x->tile > 1) return GRAIN;
+    int size = columns / (CHUNKS_PER_THREAD * t->n) / GRAIN * GRAIN;
+    return size < MIN_COLUMNS ? MIN_COLUMNS : size;
+}
+
 bool matmul_next(const Thread *t, int rows, const Rows *x, int *from, int *to) {
-    int size = rows, piece;
-    if (t->n > 1) {
-        size = x->tile > 1 ? GRAIN : rows / (CHUNKS_PER_THREAD * t->n) / GRAIN * GRAIN;
-        if (x->tile == 1 && size < MIN_COLUMNS) size = MIN_COLUMNS;
-    }
+    int size = matmul_columns(t, rows, x), piece;
     if (!team_next(t, (rows + size - 1) / size, &piece)) return false;
     *from = piece * size;
     *to = rows - *from < size ? rows : *from + size;

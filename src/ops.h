@@ -8,6 +8,9 @@
  * NO barrier at the end. */
 void matmul(const Thread *t, float *y, size_t y_stride, const Mat *w, const float *bias, const Rows *x, bool add);
 
+/* matmul_columns - how many columns a piece of a product has, of `columns` in all. */
+int matmul_columns(const Thread *t, int columns, const Rows *x);
+
 /* matmul_next - the next piece [*from, *to) of `rows` columns of y for this thread; false: none is left.
  * matmul_piece - the product's columns [from, to) alone. For what is done with them while they are in the cache. */
 bool matmul_next(const Thread *t, int rows, const Rows *x, int *from, int *to);

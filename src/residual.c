@@ -22,20 +22,34 @@ static void sum_of_products(const Pass *p, const Mat *w, const float *bias, cons
     if (p->t->id == 0) comm_sum_end(p->comm);
 }
 
-void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const Rows *a, const Residual *r,
-                 const char *name) {
-    size_t dim = (size_t)w->rows, from, to;
-    bool direct = !p->tap && !p->comm && r->norm.kind == NORM_NONE && r->scale == 1;
-    if (p->comm) sum_of_products(p, w, bias, a);
-    else matmul(p->t, direct ? x : p->spare, dim, w, bias, a, direct);
-    team_barrier(p->t);
-    if (direct) return;
-    watch(p, name, p->spare, (int)dim);
+/* x += scale * norm(spare) */
+static void add_rows(const Pass *p, float *x, int n, const Residual *r, const char *name) {
+    size_t dim = (size_t)n, from, to;
+    watch(p, name, p->spare, n);
     team_share(p->t, (size_t)p->n, 1, &from, &to);
     for (size_t row = from; row < to; row++) {
         float *y = p->spare + row * dim;
-        norm_row(p->kernels, y, y, &r->norm, (int)dim);
+        norm_row(p->kernels, y, y, &r->norm, n);
         for (size_t i = 0; i < dim; i++) x[row * dim + i] += y[i] * r->scale;
     }
     team_barrier(p->t);
+}
+
+void add_spare(const Pass *p, float *x, int dim, const Residual *r, const char *name) {
+    for (int from = 0; from < p->n && p->comm && p->t->id == 0; from += SUM_ROWS) {
+        int n = p->n - from < SUM_ROWS ? p->n - from : SUM_ROWS;
+        comm_sum_begin(p->comm, p->spare + (size_t)from * (size_t)dim, (size_t)n * (size_t)dim);
+        comm_sum_end(p->comm);
+    }
+    if (p->comm) team_barrier(p->t);
+    add_rows(p, x, dim, r, name);
+}
+
+void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const Rows *a, const Residual *r,
+                 const char *name) {
+    bool direct = !p->tap && !p->comm && r->norm.kind == NORM_NONE && r->scale == 1;
+    if (p->comm) sum_of_products(p, w, bias, a);
+    else matmul(p->t, direct ? x : p->spare, (size_t)w->rows, w, bias, a, direct);
+    team_barrier(p->t);
+    if (!direct) add_rows(p, x, w->rows, r, name);
 }

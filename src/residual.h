@@ -11,6 +11,10 @@ typedef struct {
     float scale; /* of the result (Granite's residual_multiplier); 1: none */
 } Residual;
 
+/* add_spare - x += scale * norm(p->spare), the sum over the ranks of what each has there. Between barriers. The tap
+ * sees that sum under `name`. */
+void add_spare(const Pass *p, float *x, int dim, const Residual *r, const char *name);
+
 /* add_product - x += scale * norm(a w^T + bias). Ends in a barrier. The tap sees the product under `name`. */
 void add_product(const Pass *p, float *x, const Mat *w, const float *bias, const Rows *a, const Residual *r,
                  const char *name);

@@ -26,8 +26,14 @@ void row_buffer_take_own(RowBuffer *b, Arena *a, int n_threads) {
     b->own = arena_take(a, (size_t)n_threads, b->own_bytes);
 }
 
-static Rows open_at(float *x, void *int8, int dim, const Pass *p) {
-    Rows a = {.kernels = p->kernels, .x = x, .n = p->n, .dim = dim, .exact = p->exact};
+void row_buffer_take_tiles(RowBuffer *b, Arena *a, int n_tiles, int dim) {
+    b->dim = dim;
+    b->x = arena_take(a, (size_t)n_tiles * ROWS_TILE, (size_t)dim * sizeof *b->x);
+    b->int8 = arena_take(a, (size_t)n_tiles, int8_bytes(ROWS_TILE, (size_t)dim));
+}
+
+static Rows open_at(float *x, void *int8, int dim, const Pass *p, int n) {
+    Rows a = {.kernels = p->kernels, .x = x, .n = n, .dim = dim, .exact = p->exact};
     a.tile = a.n > GEMV_MAX_ROWS ? ROWS_TILE : 1;
     a.blocks = p->int8 && p->kernels->int8 && dim % QK == 0 ? dim / QK : 0;
     if (!a.blocks) return a;
@@ -40,11 +46,16 @@ static Rows open_at(float *x, void *int8, int dim, const Pass *p) {
     return a;
 }
 
-Rows rows_open(const RowBuffer *b, const Pass *p) { return open_at(b->x, b->int8, b->dim, p); }
+Rows rows_open(const RowBuffer *b, const Pass *p) { return open_at(b->x, b->int8, b->dim, p, p->n); }
+
+Rows rows_open_tiles(const RowBuffer *b, const Pass *p, int tile, int n) {
+    size_t dim = (size_t)b->dim, at = (size_t)tile;
+    return open_at(b->x + at * ROWS_TILE * dim, (char *)b->int8 + at * int8_bytes(ROWS_TILE, dim), b->dim, p, n);
+}
 
 Rows rows_open_own(const RowBuffer *b, const Pass *p) {
     float *own = (float *)(void *)(b->own + (size_t)p->t->id * b->own_bytes);
-    return open_at(own, own + own_floats((size_t)b->dim), b->dim, p);
+    return open_at(own, own + own_floats((size_t)b->dim), b->dim, p, p->n);
 }
 
 Rows rows_some(const Rows *a, int from, int n) {

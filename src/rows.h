@@ -19,6 +19,11 @@ typedef struct {
 void row_buffer_take(RowBuffer *b, Arena *a, int n_batch, int dim);
 void row_buffer_take_own(RowBuffer *b, Arena *a, int n_threads);
 
+/* row_buffer_take_tiles - memory for several Rows that each begin at a tile: n_tiles of ROWS_TILE rows in all.
+ * rows_open_tiles - n rows in it, from tile `tile` on. */
+void row_buffer_take_tiles(RowBuffer *b, Arena *a, int n_tiles, int dim);
+Rows rows_open_tiles(const RowBuffer *b, const Pass *p, int tile, int n);
+
 /* rows_open - the pass's rows in the buffer; rows_open_own - in this thread's part of it, for p->n <= GEMV_MAX_ROWS. */
 Rows rows_open(const RowBuffer *b, const Pass *p);
 Rows rows_open_own(const RowBuffer *b, const Pass *p);

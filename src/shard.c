@@ -26,28 +26,35 @@ static void slice_heads(Slice *s, const Config *c, int rank, int size) {
     }
 }
 
+/* The FFN that is cut by features: the layer's, or the expert that every token goes through. */
+static FfnWeights *cut_ffn(Layer *l) { return l->moe.experts ? &l->moe.shared : &l->ffn; }
+
 /* Features are dealt out in whole blocks of down's type, and by 32 where there are enough: int8 activations want that.
  */
 static void slice_hidden(Slice *s, const Config *c, const Weights *w, int rank, int size) {
-    int block = dtype_info[w->layers[0].ffn.w_down.dtype].block_values;
-    for (int i = 1; i < c->n_layers; i++) {
-        int other = dtype_info[w->layers[i].ffn.w_down.dtype].block_values;
+    int all = c->moe.n_experts ? c->moe.shared_dim : c->hidden_dim, block = 1;
+    for (int i = 0; i < c->n_layers && all; i++) {
+        int other = dtype_info[cut_ffn(&w->layers[i])->w_down.dtype].block_values;
         if (other > block) block = other;
     }
-    if (block < QK && c->hidden_dim >= QK * size) block = QK;
-    if (c->hidden_dim < block * size) block = 1; /* through the blocks, in f32 */
-    int blocks = (c->hidden_dim + block - 1) / block, from = share_of(blocks, rank, size) * block,
+    if (block < QK && all >= QK * size) block = QK;
+    if (all < block * size) block = 1; /* through the blocks, in f32 */
+    int blocks = (all + block - 1) / block, from = share_of(blocks, rank, size) * block,
         to = share_of(blocks, rank + 1, size) * block;
-    s->hidden = from < c->hidden_dim ? from : c->hidden_dim;
-    s->n_hidden = (to < c->hidden_dim ? to : c->hidden_dim) - s->hidden;
+    s->hidden = from < all ? from : all;
+    s->n_hidden = (to < all ? to : all) - s->hidden;
 }
 
 int shard_slice(Slice *s, const Config *c, const Weights *w, int rank, int size, Error *e) {
-    *s = (Slice){.token = share_of(c->vocab_size, rank, size)};
+    *s = (Slice){.token = share_of(c->vocab_size, rank, size), .expert = share_of(c->moe.n_experts, rank, size)};
     s->n_tokens = share_of(c->vocab_size, rank + 1, size) - s->token;
+    s->n_experts = share_of(c->moe.n_experts, rank + 1, size) - s->expert;
     slice_heads(s, c, rank, size);
     slice_hidden(s, c, w, rank, size);
-    if (s->n_heads > 0 && s->n_hidden > 0 && s->n_tokens > 0) return 0;
+    bool experts = c->moe.n_experts, hidden = s->n_hidden > 0 || (experts && !c->moe.shared_dim);
+    if (s->n_heads > 0 && hidden && s->n_tokens > 0 && (!experts || s->n_experts > 0)) return 0;
+    if (experts && s->n_experts == 0)
+        return fail(e, "ranks: expected an expert for each, found %d ranks for %d experts", size, c->moe.n_experts);
     return fail(e, "ranks: expected a query head, a block of the FFN and a token for each, found %d ranks for %d heads",
                 size, c->n_heads);
 }
@@ -107,9 +114,21 @@ static void rows_of(const Shard *s, Mat *w, const float **bias, int from, int n)
     if (*bias) *bias += from;
 }
 
+/* The experts of other ranks are not needed. */
+static void drop_experts(const Shard *s, MoeWeights *w, const Config *c, const Slice *part) {
+    for (int i = 0; i < c->moe.n_experts; i++) {
+        const FfnWeights *f = &w->experts[i];
+        if (i >= part->expert && i < part->expert + part->n_experts) continue;
+        drop(s, &f->w_gate, 0, f->w_gate.rows);
+        drop(s, &f->w_up, 0, f->w_up.rows);
+        drop(s, &f->w_down, 0, f->w_down.rows);
+    }
+    w->experts += part->expert;
+}
+
 static int shard_layer(Shard *s, Layer *l, const Config *c, const Slice *part, Error *e) {
     AttentionWeights *a = &l->attn;
-    FfnWeights *f = &l->ffn;
+    FfnWeights *f = cut_ffn(l);
     int d = c->head_dim, q = part->head * d, kv = part->kv_head * d;
     rows_of(s, &a->wq, &a->bq, q, part->n_heads * d);
     rows_of(s, &a->wk, &a->bk, kv, part->n_kv_heads * d);
@@ -119,9 +138,11 @@ static int shard_layer(Shard *s, Layer *l, const Config *c, const Slice *part, E
         if (a->k_norm) a->k_norm += kv;
     }
     if (a->sinks) a->sinks += part->head;
+    if (l->moe.experts) drop_experts(s, &l->moe, c, part);
+    if (copy_columns(s, &a->wo, q, part->n_heads * d, e)) return -1;
+    if (l->moe.experts && !c->moe.shared_dim) return 0;
     if (f->w_gate.data) rows_of(s, &f->w_gate, &f->b_gate, part->hidden, part->n_hidden);
     rows_of(s, &f->w_up, &f->b_up, part->hidden, part->n_hidden);
-    if (copy_columns(s, &a->wo, q, part->n_heads * d, e)) return -1;
     return copy_columns(s, &f->w_down, part->hidden, part->n_hidden, e);
 }
 

@@ -5,24 +5,35 @@
 #include "dist/order.h"
 #include "model.h"
 
+static bool ffn_is_quantized(const FfnWeights *w) {
+    return mat_is_quantized(&w->w_gate) || mat_is_quantized(&w->w_up) || mat_is_quantized(&w->w_down);
+}
+
 void model_init(Model *m, const Config *config, const Weights *weights) {
     *m = (Model){.config = *config, .weights = *weights, .int8 = mat_is_quantized(&weights->lm_head)};
     m->slice = (Slice){.n_heads = config->n_heads,
                        .n_kv_heads = config->n_kv_heads,
                        .kv_sharers = 1,
-                       .n_hidden = config->hidden_dim,
+                       .n_hidden = config->moe.n_experts ? config->moe.shared_dim : config->hidden_dim,
+                       .n_experts = config->moe.n_experts,
                        .n_tokens = config->vocab_size};
     for (const Layer *l = weights->layers; l < weights->layers + config->n_layers; l++) {
-        const Mat *all[] = {&l->attn.wq,    &l->attn.wk,  &l->attn.wv,   &l->attn.wo,
-                            &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
+        const Mat *all[] = {&l->attn.wq, &l->attn.wk, &l->attn.wv, &l->attn.wo};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) m->int8 |= mat_is_quantized(all[i]);
+        m->int8 |= ffn_is_quantized(&l->ffn) || ffn_is_quantized(&l->moe.shared);
+        for (int i = 0; i < config->moe.n_experts; i++) m->int8 |= ffn_is_quantized(&l->moe.experts[i]);
     }
+}
+
+/* The features of the FFN that a token goes through. */
+static double ffn_width(const Config *c) {
+    return c->moe.n_experts ? (double)c->hidden_dim * c->moe.n_used + c->moe.shared_dim : c->hidden_dim;
 }
 
 int model_default_threads(const Model *m) {
     const Config *c = &m->config;
     double per_layer = (double)c->dim * (2.0 * c->n_heads * c->head_dim + 2.0 * c->n_kv_heads * c->head_dim +
-                                         (ffn_is_gated(c->ffn) ? 3.0 : 2.0) * c->hidden_dim);
+                                         (ffn_is_gated(c->ffn) ? 3.0 : 2.0) * ffn_width(c));
     return per_layer < 300e3 ? 1 : team_default_size();
 }
 
@@ -79,7 +90,13 @@ static void state_take(State *s, const Model *m, Arena *a) {
         if (i) text_take(&text.cache, text.rope, a);
         if (s->texts) s->texts[i] = text;
     }
-    ffn_take(&s->ffn, a, o->n_batch, part->n_hidden);
+    if (c->moe.n_experts) {
+        s->moe.first = part->expert;
+        s->moe.n = part->n_experts;
+        moe_take(&s->moe, a, &c->moe, o->n_batch, c->dim, c->hidden_dim, part->n_hidden);
+    } else {
+        ffn_take(&s->ffn, a, o->n_batch, part->n_hidden);
+    }
     s->x = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
     row_buffer_take(&s->xn, a, o->n_batch, c->dim);
     row_buffer_take_own(&s->xn, a, o->n_threads);

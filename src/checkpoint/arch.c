@@ -40,6 +40,8 @@
     { KEY_WINDOW, NULL, n }
 #define NO_WINDOW                                                                                                      \
     { KEY_WINDOW, NULL, NAN } /* the family has the key, and none where it is left out */
+#define EXPERTS(n, used)                                                                                               \
+    {KEY_EXPERTS, NULL, n}, { KEY_EXPERTS_USED, NULL, used }
 #define PATTERN(n)                                                                                                     \
     { KEY_WINDOW_PATTERN, NULL, n }
 
@@ -84,6 +86,13 @@ const Arch archs[] = {
     {"qwen3", "Qwen3ForCausalLM", "qwen3", LLAMA, BIASES, .qk_norm = QK_NORM_HEAD,
      .traits = ARCH_WHOLE_ROTARY | ARCH_USE_WINDOW | ARCH_LAYER_TYPES,
      .keys = KEYS(CTX(32768), EPS(1e-6), KV(32), HEAD(128), WINDOW(4096), {KEY_MAX_WINDOW_LAYERS, NULL, 28})},
+    {"mixtral", "MixtralForCausalLM", "llama", LLAMA, PERMUTED, .traits = ARCH_WHOLE_ROTARY | ARCH_RENORMALIZED,
+     .tensors = NAMES({FIELD_ROUTER, L "block_sparse_moe.gate.weight"}, {FIELD_ROUTER, L "mlp.gate.weight"},
+                      {FIELD_EXPERT_GATE, L "block_sparse_moe.experts.@.w1.weight"},
+                      {FIELD_EXPERT_UP, L "block_sparse_moe.experts.@.w3.weight"},
+                      {FIELD_EXPERT_DOWN, L "block_sparse_moe.experts.@.w2.weight"}),
+     .keys =
+         KEYS(CTX(131072), EPS(1e-5), KV(8), THETA(1e6), NO_WINDOW, EXPERTS(8, 2), {KEY_EXPERTS, "num_experts", 8})},
     {"phi3", "Phi3ForCausalLM", "phi3", LLAMA, .tensors = fused_qkv_gate_up, .gguf_names = gguf_gate_up,
      .keys = KEYS(CTX(4096), EPS(1e-5), NO_WINDOW)},
     {"gemma", "GemmaForCausalLM", "gemma", BLOCK(RMSNORM, GEGLU, ROPE), BIASES,

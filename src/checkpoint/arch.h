@@ -14,27 +14,57 @@ bool path_ends_with(const char *path, const char *end);
 /* ---- Tensors (tensors.c) ----------------------------------------------------------------------- */
 
 /* Tensors of a file that hold several fields; they are split when they are read. */
-enum { FIELD_QKV = FIELD_COUNT, FIELD_QKV_BIAS, FIELD_GATE_UP, FIELD_END };
+enum {
+    FIELD_QKV = FIELD_COUNT,
+    FIELD_QKV_BIAS,
+    FIELD_GATE_UP,
+    FIELD_SHARED_GATE_UP,
+    FIELD_EXPERTS_GATE, /* from here on: of all experts of a layer, one after the other */
+    FIELD_EXPERTS_UP,
+    FIELD_EXPERTS_DOWN,
+    FIELD_EXPERTS_GATE_UP, /* gate and up of an expert, then those of the next */
+    FIELD_EXPERTS_GATE_BIAS,
+    FIELD_EXPERTS_UP_BIAS,
+    FIELD_EXPERTS_DOWN_BIAS,
+    FIELD_EXPERTS_GATE_UP_BIAS,
+    FIELD_END
+};
 
-/* Split - how q, k and v lie in a fused tensor, by rows. */
+/* FusedField - the fields of such a tensor, in their order. */
+typedef struct {
+    int fused, n;
+    Field field[3];
+} FusedField;
+extern const FusedField fused_fields[]; /* by fused - FIELD_COUNT */
+
+/* Split - how the fields lie in a fused tensor, by rows. */
 typedef enum {
     SPLIT_BLOCKS, /* all of q, all of k, all of v */
     SPLIT_GROUPS, /* for each KV head the heads of q that share it, then k, then v */
+    SPLIT_COLUMNS /* an expert's matrices are [in, out], and the outputs of gate and up alternate */
 } Split;
 
 /* TensorName - a family's name for a field, where it is not the column's; NULL: the family has no such tensor. */
 typedef struct {
     int field;
-    const char *name; /* '#' is the layer */
+    const char *name; /* '#' is the layer, '@' the expert */
 } TensorName;
 
-/* field_find - the field and layer that a tensor's name means; -1: none. */
-int field_find(const Arch *a, Style style, const char *name, size_t n, int *layer);
+/* FieldPlace - what a tensor's name means; layer is -1 outside of the layers, expert 0 where there is none. */
+typedef struct {
+    int field, layer, expert;
+} FieldPlace;
+
+/* field_find - looks the name up; false: unknown. */
+bool field_find(FieldPlace *at, const Arch *a, Style style, const char *name, size_t n);
 
 /* field_path - the name that a field's tensor has in a file; NULL when the style or the family has none. */
-const char *field_path(char out[80], const Arch *a, Style style, int field, int layer);
+const char *field_path(char out[80], const Arch *a, Style style, int field, int layer, int expert);
 
 const char *field_name(int field); /* "wq" */
+
+/* field_of_expert - every expert of a layer has one. */
+bool field_of_expert(int field);
 
 /* field_shape - the rows and columns that a field must have; rows is 1 for a vector. */
 void field_shape(int *rows, int *cols, Field field, const Config *c);
@@ -42,10 +72,10 @@ void field_shape(int *rows, int *cols, Field field, const Config *c);
 bool field_is_vector(Field field);
 
 /* field_mat - the field as it is bound, a vector as one row; data is NULL when the model does not have it. */
-Mat field_mat(const Weights *w, const Config *c, Field field, int layer);
+Mat field_mat(const Weights *w, const Config *c, Field field, int layer, int expert);
 
 /* field_set - binds it: a vector's values are given beside the Mat. */
-void field_set(Weights *w, Layer *layers, Field field, int layer, const Mat *m, const float *vector);
+void field_set(Weights *w, Layer *layers, const Tensor *t, const Mat *m, const float *vector);
 
 /* field_needed, field_allowed - must, and may, a model of this config have the field? */
 bool field_needed(Field field, const Arch *a, const Config *c);
@@ -102,6 +132,12 @@ typedef enum {
     KEY_RESIDUAL_SCALE,
     KEY_LOGIT_SCALE,
     KEY_EXPERTS,
+    KEY_EXPERTS_USED,
+    KEY_EXPERT_DIM, /* where the experts are not as wide as KEY_HIDDEN_DIM */
+    KEY_SHARED_DIM,
+    KEY_RENORMALIZE,
+    KEY_SWIGLU_ALPHA,
+    KEY_SWIGLU_LIMIT,
     KEY_MULTI_QUERY,
     KEY_COUNT
 } Key;
@@ -192,6 +228,9 @@ enum {
     ARCH_LAYER_TYPES = 1 << 16,        /* layer_types says which layers have the window */
     ARCH_SWAPPED_NORMS = 1 << 18,      /* a GGUF that has both norms calls the FFN's attn_norm */
     ARCH_NORM_SAYS_PARALLEL = 1 << 19, /* a GGUF without the FFN's norm is parallel */
+    ARCH_SINKS = 1 << 21,              /* a sink for each head in the softmax of attention */
+    ARCH_RENORMALIZED = 1 << 22,       /* the weights of the experts add up to 1, where no key says it */
+    ARCH_FIRST_WINDOWS = 1 << 23,      /* max_window_layers counts the first layers, which alone may have the window */
     ARCH_NTK_ALPHA = 1 << 20,          /* rope_type dynamic with alpha is static NTK by that factor */
     ARCH_TANH_GELU = 1 << 17,          /* "gelu" means the tanh form */
 };

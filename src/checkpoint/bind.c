@@ -18,6 +18,7 @@ int config_check(const Config *c, const char *path, Error *e) {
         {"head_dim", c->head_dim, 1 << 14},
         {"vocab_size", c->vocab_size, 1 << 24},
         {"n_ctx", c->n_ctx, 1 << 26},
+        {"width of the shared expert", c->moe.shared_dim ? c->moe.shared_dim : 1, 1 << 22},
     };
     for (size_t i = 0; i < sizeof count / sizeof *count; i++)
         if (count[i].value < 1 || count[i].value > count[i].max)
@@ -88,7 +89,18 @@ static int untie(Checkpoint *ck, Error *e) {
     return 0;
 }
 
-static int bind_tensor(Checkpoint *ck, const Tensor *t, unsigned char *seen, Weights *w, Error *e) {
+/* Seen - which fields of which layers there are: a row of the model's, then one for each layer with its experts'. */
+typedef struct {
+    size_t row;
+    unsigned char *there;
+} Seen;
+
+static unsigned char *seen_at(const Seen *s, int layer, int field, int expert) {
+    size_t of_experts = field_of_expert(field) ? (size_t)expert * (FIELD_COUNT - FIELD_EXPERT_GATE) : 0;
+    return &s->there[(size_t)(layer + 1) * s->row + (size_t)field + of_experts];
+}
+
+static int bind_tensor(Checkpoint *ck, const Tensor *t, const Seen *seen, Weights *w, Error *e) {
     const Config *c = &ck->config;
     int rows, cols;
     field_shape(&rows, &cols, t->field, c);
@@ -97,6 +109,9 @@ static int bind_tensor(Checkpoint *ck, const Tensor *t, unsigned char *seen, Wei
     /* A tensor that the switches leave no place for would be ignored: that changes the result. */
     if (!field_allowed(t->field, ck->family, c))
         return fail(e, "%s: %s: expected no such tensor with this config, found one", t->file, t->name);
+    if (field_of_expert(t->field) && t->expert >= c->moe.n_experts)
+        return fail(e, "%s: %s: expected experts 0 to %d, found expert %d", t->file, t->name, c->moe.n_experts - 1,
+                    t->expert);
     Mat m = t->mat;
     bool by_head = t->field == FIELD_Q_NORM || t->field == FIELD_K_NORM; /* [heads, head_dim] is as long as one row */
     if (by_head && (long long)m.rows * m.cols == cols) m.cols = cols, m.rows = 1;
@@ -105,30 +120,36 @@ static int bind_tensor(Checkpoint *ck, const Tensor *t, unsigned char *seen, Wei
                                                 t->name, cols, t->mat.rows, t->mat.cols)
                                          : fail(e, "%s: %s: shape: expected [%d, %d], found [%d, %d]", t->file, t->name,
                                                 rows, cols, t->mat.rows, t->mat.cols);
-    unsigned char *mark = &seen[(size_t)(t->layer + 1) * FIELD_COUNT + (size_t)t->field];
+    unsigned char *mark = seen_at(seen, t->layer, t->field, t->expert);
     if (*mark) return fail(e, "%s: %s: expected once, found twice", t->file, t->name);
     *mark = 1;
     if (t->field == FIELD_LM_HEAD && c->tied) return 0; /* a copy of tok_emb that is not needed */
     const float *vector = field_is_vector(t->field) ? checkpoint_vector(ck, &m, e) : NULL;
     if (field_is_vector(t->field) && !vector) return -1;
-    field_set(w, ck->layers, t->field, t->layer, &m, vector);
+    field_set(w, ck->layers, t, &m, vector);
     ck->params += (size_t)rows * (size_t)cols;
+    if (field_of_expert(t->field)) ck->expert_params += (size_t)rows * (size_t)cols;
     ck->weights_bytes += mat_bytes(&t->mat);
     return 0;
 }
 
 /* Nothing is missing, and every layer has what the first one has. */
-static int check_complete(const Checkpoint *ck, const unsigned char *seen, Error *e) {
+static int check_complete(const Checkpoint *ck, const Seen *seen, Error *e) {
     const Config *c = &ck->config;
     for (int layer = -1; layer < c->n_layers; layer++) {
         int first = layer < 0 ? 0 : FIELD_ATTN_NORM, last = layer < 0 ? FIELD_ATTN_NORM : FIELD_COUNT;
         for (int f = first; f < last; f++) {
-            bool there = seen[(size_t)(layer + 1) * FIELD_COUNT + (size_t)f];
+            int expert = 0;
+            while (field_of_expert(f) && expert + 1 < c->moe.n_experts && *seen_at(seen, layer, f, expert)) expert++;
+            bool there = *seen_at(seen, layer, f, expert);
             if (!there && field_needed((Field)f, ck->family, c)) {
+                if (field_of_expert(f))
+                    return fail(e, "%s: %s of layer %d: expected the tensor of %d experts, found none of expert %d",
+                                ck->path, field_name(f), layer, c->moe.n_experts, expert);
                 if (layer < 0) return fail(e, "%s: %s: expected the tensor, found none", ck->path, field_name(f));
                 return fail(e, "%s: %s of layer %d: expected the tensor, found none", ck->path, field_name(f), layer);
             }
-            if (layer > 0 && there != seen[FIELD_COUNT + (size_t)f])
+            if (layer > 0 && there != *seen_at(seen, 0, f, 0))
                 return fail(e, "%s: %s of layer %d: expected as in layer 0, found %s", ck->path, field_name(f), layer,
                             there ? "one" : "none");
         }
@@ -140,15 +161,25 @@ int checkpoint_bind(Checkpoint *ck, Config *config, Weights *weights, Error *e) 
     if (config_check(&ck->config, ck->path, e) || untie(ck, e)) return -1;
     const Config *c = &ck->config;
     free(ck->layers);
-    ck->layers = calloc((size_t)c->n_layers, sizeof *ck->layers);
-    unsigned char *seen = calloc((size_t)c->n_layers + 1, FIELD_COUNT);
+    free(ck->experts);
+    size_t n_layers = (size_t)c->n_layers, n_experts = (size_t)c->moe.n_experts;
+    ck->layers = calloc(n_layers, sizeof *ck->layers);
+    ck->experts = n_experts ? calloc(n_layers * n_experts, sizeof *ck->experts) : NULL;
+    Seen seen = {.row = FIELD_COUNT + n_experts * (FIELD_COUNT - FIELD_EXPERT_GATE)};
+    seen.there = calloc(n_layers + 1, seen.row);
     int status = 0;
     *weights = (Weights){.layers = ck->layers};
-    ck->params = ck->weights_bytes = 0;
-    if (!ck->layers || !seen) status = fail(e, "%s: memory: expected some, found none", ck->path);
-    for (size_t i = 0; i < ck->n_tensors && !status; i++) status = bind_tensor(ck, &ck->tensors[i], seen, weights, e);
-    if (!status) status = check_complete(ck, seen, e);
-    free(seen);
+    ck->params = ck->weights_bytes = ck->expert_params = 0;
+    if (!ck->layers || !seen.there || (n_experts && !ck->experts))
+        status = fail(e, "%s: memory: expected some, found none", ck->path);
+    for (size_t i = 0; i < n_layers * n_experts && !status; i++) {
+        ck->layers[i / n_experts].moe.experts = &ck->experts[i / n_experts * n_experts];
+        ck->experts[i].alpha = c->moe.alpha;
+        ck->experts[i].limit = c->moe.limit;
+    }
+    for (size_t i = 0; i < ck->n_tensors && !status; i++) status = bind_tensor(ck, &ck->tensors[i], &seen, weights, e);
+    if (!status) status = check_complete(ck, &seen, e);
+    free(seen.there);
     if (status) return -1;
     for (int i = 0; i < c->n_layers && ck->layer_kinds; i++) {
         ck->layers[i].attn.window = ck->layer_kinds[i].window;

@@ -33,7 +33,7 @@ void *checkpoint_alloc(Checkpoint *ck, size_t count, size_t item_bytes, Error *e
     return checkpoint_own(ck, calloc(count ? count : 1, item_bytes), e);
 }
 
-static int add_one(Checkpoint *ck, Field field, int layer, const File *file, const char *name, Mat mat, Error *e) {
+static int add_one(Checkpoint *ck, const Tensor *one, const File *file, const char *name, Error *e) {
     if (ck->n_tensors == ck->tensors_room) {
         size_t room = ck->tensors_room ? 2 * ck->tensors_room : 64;
         Tensor *more = realloc(ck->tensors, room * sizeof *more);
@@ -42,7 +42,8 @@ static int add_one(Checkpoint *ck, Field field, int layer, const File *file, con
         ck->tensors_room = room;
     }
     Tensor *t = &ck->tensors[ck->n_tensors++];
-    *t = (Tensor){.field = field, .layer = layer, .file = file->path, .mat = mat};
+    *t = *one;
+    t->file = file->path;
     snprintf(t->name, sizeof t->name, "%s", name);
     return 0;
 }
@@ -62,38 +63,87 @@ static int gather(Checkpoint *ck, Mat *m, int which, Error *e) {
     return 0;
 }
 
-int checkpoint_add(Checkpoint *ck, int field, int layer, const File *file, const char *name, Mat mat, Split split,
-                   Error *e) {
+/* An expert's matrix out of columns: rows x cols values of m, transposed, from row `from` and column `column` on, every
+ * `step`-th column: a copy. */
+static int transpose(Checkpoint *ck, Mat *m, int rows, int cols, int from, int column, int step, Error *e) {
+    size_t each = dtype_row_bytes(m->dtype, 1);
+    char *copy = checkpoint_alloc(ck, (size_t)rows * (size_t)cols, each, e);
+    if (!copy) return -1;
+    for (int c = 0; c < cols; c++) {
+        const char *source = (const char *)m->data + (size_t)(from + c) * m->stride_bytes;
+        for (int r = 0; r < rows; r++)
+            memcpy(copy + ((size_t)r * (size_t)cols + (size_t)c) * each, source + (size_t)(column + r * step) * each,
+                   each);
+    }
+    *m = (Mat){.dtype = m->dtype, .rows = rows, .cols = cols, .stride_bytes = (size_t)cols * each, .data = copy};
+    return 0;
+}
+
+/* A tensor that holds a field, or two, of every expert of a layer. */
+static int add_experts(Checkpoint *ck, const FusedField *f, int layer, const File *file, const char *name, Mat mat,
+                       Split split, Error *e) {
     const Config *c = &ck->config;
-    int q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim, ffn = c->hidden_dim;
-    const struct {
-        int fused, n;
-        Field field[3];
-        int rows[3];
-    } parts[] = {{FIELD_QKV, 3, {FIELD_WQ, FIELD_WK, FIELD_WV}, {q, kv, kv}},
-                 {FIELD_QKV_BIAS, 3, {FIELD_BQ, FIELD_BK, FIELD_BV}, {q, kv, kv}},
-                 {FIELD_GATE_UP, 2, {FIELD_W_GATE, FIELD_W_UP}, {ffn, ffn}}};
-    if (field < FIELD_COUNT) return add_one(ck, (Field)field, layer, file, name, mat, e);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (parts[i].fused != field) continue;
-        bool vector = field == FIELD_QKV_BIAS, groups = split == SPLIT_GROUPS && field != FIELD_GATE_UP;
-        int rows = vector ? mat.cols : mat.rows, from = 0, all = parts[i].rows[0] + parts[i].rows[1] + parts[i].rows[2];
-        if (rows != all || (vector && (mat.rows != 1 || dtype_info[mat.dtype].block_values != 1)))
-            return fail(e, "%s: %s: shape: expected %d outputs, found %d", file->path, name, all, rows);
-        if (vector) { /* a column, while it is split */
-            mat.rows = mat.cols;
-            mat.cols = 1;
-            mat.stride_bytes = dtype_row_bytes(mat.dtype, 1);
+    int rows, cols, n = c->moe.n_experts;
+    field_shape(&rows, &cols, f->field[0], c);
+    bool vector = field_is_vector(f->field[0]), columns = split == SPLIT_COLUMNS;
+    int high = vector ? 1 : columns ? cols : f->n * rows, wide = vector ? f->n * cols : columns ? f->n * rows : cols;
+    if (!n) return fail(e, "%s: %s: expected no such tensor with this config, found one", file->path, name);
+    if (mat.rows != n * high || mat.cols != wide)
+        return vector ? fail(e, "%s: %s: shape: expected [%d, %d], found [%d, %d]", file->path, name, n, wide, mat.rows,
+                             mat.cols)
+                      : fail(e, "%s: %s: shape: expected [%d, %d, %d], found %d rows of %d values", file->path, name, n,
+                             high, wide, mat.rows, mat.cols);
+    if ((vector || columns) && dtype_info[mat.dtype].block_values != 1)
+        return fail(e, "%s: %s: type: expected F32, F16 or BF16, found %s", file->path, name,
+                    dtype_info[mat.dtype].name);
+    for (int expert = 0; expert < n; expert++)
+        for (int j = 0; j < f->n; j++) {
+            Mat part = mat;
+            if (columns && vector && transpose(ck, &part, cols, 1, expert, j, f->n, e)) return -1;
+            if (columns && !vector && transpose(ck, &part, rows, cols, expert * cols, j, f->n, e)) return -1;
+            if (!columns && !vector) part = mat_rows(&mat, expert * high + j * rows, rows);
+            if (!columns && vector)
+                part.data = (const char *)mat.data + (size_t)expert * mat.stride_bytes +
+                            dtype_row_bytes(mat.dtype, (size_t)(j * cols));
+            part.rows = rows;
+            part.cols = cols;
+            if (add_one(ck, &(Tensor){.field = f->field[j], .layer = layer, .expert = expert, .mat = part}, file, name,
+                        e))
+                return -1;
         }
-        for (int j = 0; j < parts[i].n; from += parts[i].rows[j++]) {
-            Mat part = groups ? mat : mat_rows(&mat, from, parts[i].rows[j]);
-            if (groups && gather(ck, &part, j, e)) return -1;
-            if (vector) {
-                part.cols = part.rows;
-                part.rows = 1;
-            }
-            if (add_one(ck, parts[i].field[j], layer, file, name, part, e)) return -1;
+    return 0;
+}
+
+int checkpoint_add(Checkpoint *ck, const FieldPlace *at, const File *file, const char *name, Mat mat, Split split,
+                   Error *e) {
+    int field = at->field, layer = at->layer, all = 0, n_rows[3], cols;
+    if (field < FIELD_COUNT)
+        return add_one(ck, &(Tensor){.field = (Field)field, .layer = layer, .expert = at->expert, .mat = mat}, file,
+                       name, e);
+    const FusedField *f = &fused_fields[field - FIELD_COUNT];
+    if (field_of_expert(f->field[0])) return add_experts(ck, f, layer, file, name, mat, split, e);
+    bool vector = field_is_vector(f->field[0]), groups = split == SPLIT_GROUPS && f->n == 3;
+    for (int j = 0; j < f->n; j++) {
+        field_shape(&n_rows[j], &cols, f->field[j], &ck->config);
+        if (vector) n_rows[j] = cols;
+        all += n_rows[j];
+    }
+    int rows = vector ? mat.cols : mat.rows, from = 0;
+    if (rows != all || (vector && (mat.rows != 1 || dtype_info[mat.dtype].block_values != 1)))
+        return fail(e, "%s: %s: shape: expected %d outputs, found %d", file->path, name, all, rows);
+    if (vector) { /* a column, while it is split */
+        mat.rows = mat.cols;
+        mat.cols = 1;
+        mat.stride_bytes = dtype_row_bytes(mat.dtype, 1);
+    }
+    for (int j = 0; j < f->n; from += n_rows[j++]) {
+        Mat part = groups ? mat : mat_rows(&mat, from, n_rows[j]);
+        if (groups && gather(ck, &part, j, e)) return -1;
+        if (vector) {
+            part.cols = part.rows;
+            part.rows = 1;
         }
+        if (add_one(ck, &(Tensor){.field = f->field[j], .layer = layer, .mat = part}, file, name, e)) return -1;
     }
     return 0;
 }
@@ -153,6 +203,7 @@ void checkpoint_close(Checkpoint *ck) {
     free(ck->owned);
     free(ck->tensors);
     free(ck->layers);
+    free(ck->experts);
     free(ck->layer_kinds);
     free(ck->path);
     *ck = (Checkpoint){0};

@@ -45,6 +45,18 @@ typedef enum {
     FIELD_XIELU_ALPHA_N,
     FIELD_XIELU_BETA,
     FIELD_XIELU_EPS,
+    FIELD_ROUTER,
+    FIELD_ROUTER_BIAS,
+    FIELD_SHARED_SCALE, /* MoeWeights.shared_gate */
+    FIELD_SHARED_GATE,
+    FIELD_SHARED_UP,
+    FIELD_SHARED_DOWN,
+    FIELD_EXPERT_GATE, /* from here on: one for each expert of a layer */
+    FIELD_EXPERT_UP,
+    FIELD_EXPERT_DOWN,
+    FIELD_EXPERT_GATE_BIAS,
+    FIELD_EXPERT_UP_BIAS,
+    FIELD_EXPERT_DOWN_BIAS,
     FIELD_COUNT
 } Field;
 
@@ -52,6 +64,7 @@ typedef enum {
 typedef struct {
     Field field;
     int layer;        /* -1: of no layer */
+    int expert;       /* of that layer; 0 where a field is not an expert's */
     const char *file; /* the path of the file it is in, for messages */
     char name[80];    /* as in the file */
     Mat mat;          /* a vector has one row */
@@ -79,7 +92,9 @@ typedef struct {
     int bos;                       /* -1: unknown */
     int eos[16], n_eos;            /* all end tokens that config.json and generation_config.json name */
     size_t params, weights_bytes;  /* of the tensors the model uses */
+    size_t expert_params;          /* of params: of the experts, of which a token uses n_used / n_experts */
     Layer *layers;                 /* [n_layers] that checkpoint_bind hands out */
+    FfnWeights *experts;           /* [n_layers, n_experts]; NULL: none */
 } Checkpoint;
 
 /* checkpoint_open - sniffs the format, reads the header and config, checks every size. */

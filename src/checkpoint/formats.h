@@ -20,9 +20,9 @@ File *checkpoint_map(Checkpoint *ck, const char *path, Error *e);
 void *checkpoint_own(Checkpoint *ck, void *p, Error *e);
 void *checkpoint_alloc(Checkpoint *ck, size_t count, size_t item_bytes, Error *e);
 
-/* checkpoint_add - one more tensor, as the field or, of a fused one (FIELD_QKV...), as each of the fields in it; q, k
- * and v lie in it as `split` says. */
-int checkpoint_add(Checkpoint *ck, int field, int layer, const File *file, const char *name, Mat mat, Split split,
+/* checkpoint_add - one more tensor, as the field or, of a fused one (FIELD_QKV...), as each of the fields in it, which
+ * lie in it as `split` says. The rows of a tensor of all experts are those of all of them. */
+int checkpoint_add(Checkpoint *ck, const FieldPlace *at, const File *file, const char *name, Mat mat, Split split,
                    Error *e);
 
 /* config_check - counts positive and in range, heads divisible, products that fit. */

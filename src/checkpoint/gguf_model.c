@@ -45,7 +45,6 @@ static int check_known(const Keys *k, const Arch *a) {
         "attention.layer_norm_rms_epsilon",
         "attention.sliding_window_pattern",
         "attention.temperature_length",
-        "expert_used_count",
         "rope.scale_linear",
         "rope.scaling.type",
         "rope.scaling.factor",
@@ -308,20 +307,26 @@ static int read_tensor(Checkpoint *ck, const File *file, const GgufTensor *t, Er
     for (int i = 0; i < 3; i++)
         if (strcmp(name, read_before[i]) == 0) return 0;
     if (path_ends_with(name, ".attn_rot_embd.freqs")) return 0; /* of old files: what rope.freq_base says */
-    int layer, field = field_find(ck->family, STYLE_GGUF, t->name.s, t->name.n, &layer);
-    if (field < 0) return fail(e, "%s: %s: expected a tensor this program knows, found another", file->path, name);
+    FieldPlace at;
+    if (!field_find(&at, ck->family, STYLE_GGUF, t->name.s, t->name.n))
+        return fail(e, "%s: %s: expected a tensor this program knows, found another", file->path, name);
     int dtype = dtype_of(t->ggml_type);
     if (dtype < 0)
         return fail(e,
                     "%s: %s: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found %s",
                     file->path, name, ggml_type(t->ggml_type)->name);
+    int deep = at.field >= FIELD_EXPERTS_GATE && t->n_dims == 3 ? 3 : 2, rows = (int)t->dims[1];
     for (int i = 0; i < t->n_dims; i++)
-        if ((i >= 2 && t->dims[i] != 1) || t->dims[i] > INT32_MAX)
+        if ((i >= deep && t->dims[i] != 1) || t->dims[i] > INT32_MAX)
             return fail(e, "%s: %s: dimension %d: expected a matrix, found %llu", file->path, name, i,
                         (unsigned long long)t->dims[i]);
-    Mat m = {.dtype = (DType)dtype, .rows = (int)t->dims[1], .cols = (int)t->dims[0], .data = t->data};
+    int n_experts = ck->config.moe.n_experts;
+    if (deep == 3 && (t->dims[2] != (uint64_t)n_experts || __builtin_mul_overflow(rows, n_experts, &rows)))
+        return fail(e, "%s: %s: shape: expected matrices of %d experts, found of %llu", file->path, name, n_experts,
+                    (unsigned long long)t->dims[2]);
+    Mat m = {.dtype = (DType)dtype, .rows = rows, .cols = (int)t->dims[0], .data = t->data};
     m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
-    return checkpoint_add(ck, field, layer, file, name, m, SPLIT_BLOCKS, e);
+    return checkpoint_add(ck, &at, file, name, m, SPLIT_BLOCKS, e);
 }
 
 /* Which layers have the window: every so many one has none, or a list. */
@@ -413,8 +418,8 @@ static int read_xielu(Checkpoint *ck, Error *e) {
         for (int layer = 0; layer < ck->config.n_layers; layer++) {
             Mat m = {.dtype = DTYPE_F32, .rows = 1, .cols = 1, .stride_bytes = sizeof(float)};
             m.data = kv->value + (list ? (size_t)layer * sizeof(float) : 0);
-            if (checkpoint_add(ck, FIELD_XIELU_ALPHA_P + i, layer, ck->gguf.file, key[i], m, SPLIT_BLOCKS, e))
-                return -1;
+            const FieldPlace at = {FIELD_XIELU_ALPHA_P + i, layer, 0};
+            if (checkpoint_add(ck, &at, ck->gguf.file, key[i], m, SPLIT_BLOCKS, e)) return -1;
         }
     }
     return 0;
@@ -429,8 +434,13 @@ int gguf_model_open(Checkpoint *ck, Error *e) {
     if (found < 0) return -1;
     if (!found) return fail(e, "%s: general.architecture: expected the key, found none", ck->path);
     if (!ck->family && !(ck->family = arch_find(STYLE_GGUF, arch.s, arch.n, ck->path, e))) return -1;
-    char window[128];
+    char window[128], experts[128];
+    int64_t n_experts = 0;
     snprintf(window, sizeof window, "%s.attention.sliding_window", ck->family->gguf);
+    snprintf(experts, sizeof experts, "%s.expert_count", ck->family->gguf);
+    if (gguf_get_int(g, experts, &n_experts, 0, INT32_MAX, e) < 0) return -1;
+    for (const Arch *a = archs; a < archs + n_archs && n_experts > 1; a++) /* a LLaMA with experts is a Mixtral */
+        if (a->gguf && strcmp(a->gguf, ck->family->gguf) == 0 && key_default_given(a, KEY_EXPERTS)) ck->family = a;
     for (const Arch *a = archs; a < archs + n_archs && gguf_find(g, window); a++) /* OLMo 2 with a window is OLMo 3 */
         if (a->gguf && strcmp(a->gguf, ck->family->gguf) == 0 && (a->traits & ARCH_LAYER_TYPES)) ck->family = a;
     ck->arch = ck->family->name;

@@ -51,7 +51,7 @@ static bool ignorable(const Arch *a, const char *name) {
         if (path_ends_with(name, buffers[i])) return true;
     for (int f = 0; f < FIELD_END; f++) { /* begins as one of the model's own, up to the first dot */
         char known[80];
-        if (!field_path(known, a, a->style, f, 0)) continue;
+        if (!field_path(known, a, a->style, f, 0, 0)) continue;
         size_t n = strcspn(known, ".") + 1;
         if (strncmp(name, known, n) == 0) return false;
     }
@@ -73,12 +73,12 @@ static int add_tensor(Loader *l, const File *file, const SafeTensor *t) {
     const Arch *a = ck->family;
     const char *name = t->name, *path = file->path;
     if (a->style == STYLE_GPT2 && strncmp(name, "transformer.", 12) == 0) name += 12;
-    int layer, field = field_find(a, a->style, name, strlen(name), &layer);
-    if (field < 0) {
+    FieldPlace at;
+    if (!field_find(&at, a, a->style, name, strlen(name))) {
         if (ignorable(a, name)) return 0;
         return fail(l->e, "%s: %s: expected a tensor this program knows, found another", path, t->name);
     }
-    int bias = unexpected_bias(&l->config, field);
+    int field = at.field, bias = unexpected_bias(&l->config, field);
     if (bias >= 0 && l->config.bias_key[bias])
         return fail(l->e, "%s: %s: expected no bias (%s is false), found one", path, t->name, l->config.bias_key[bias]);
     if (bias >= 0) return fail(l->e, "%s: %s: expected no bias in a %s, found one", path, t->name, ck->arch);
@@ -88,15 +88,21 @@ static int add_tensor(Loader *l, const File *file, const SafeTensor *t) {
         if (t->dims[i] < 1 || t->dims[i] > INT32_MAX)
             return fail(l->e, "%s: %s: shape: expected sizes from 1, found %lld", path, t->name, (long long)t->dims[i]);
     bool number = t->n_dims == 0 && field >= FIELD_XIELU_ALPHA_P && field <= FIELD_XIELU_EPS;
-    if ((t->n_dims < 1 && !number) || t->n_dims > 2)
-        return fail(l->e, "%s: %s: shape: expected 1 or 2 dimensions, found %d", path, t->name, t->n_dims);
+    int most = field >= FIELD_EXPERTS_GATE ? 3 : 2;
+    if ((t->n_dims < 1 && !number) || t->n_dims > most)
+        return fail(l->e, "%s: %s: shape: expected %s dimensions, found %d", path, t->name,
+                    most == 3 ? "2 or 3" : "1 or 2", t->n_dims);
     Mat m = {.dtype = (DType)dtype, .data = t->data};
-    m.rows = t->n_dims == 2 ? (int)t->dims[0] : 1;
+    m.rows = t->n_dims >= 2 ? (int)t->dims[0] : 1;
+    int n_experts = ck->config.moe.n_experts;
+    if (t->n_dims == 3 && (t->dims[0] != n_experts || __builtin_mul_overflow(m.rows, (int)t->dims[1], &m.rows)))
+        return fail(l->e, "%s: %s: shape: expected matrices of %d experts, found %lld x %lld x %lld values", path,
+                    t->name, n_experts, (long long)t->dims[0], (long long)t->dims[1], (long long)t->dims[2]);
     m.cols = number ? 1 : (int)t->dims[t->n_dims - 1];
     m.stride_bytes = dtype_row_bytes(m.dtype, (size_t)m.cols);
-    bool conv1d = (a->traits & ARCH_CONV1D) && layer >= 0 && t->n_dims == 2;
+    bool conv1d = (a->traits & ARCH_CONV1D) && at.layer >= 0 && t->n_dims == 2;
     if (conv1d && transpose(l, &m, t)) return -1;
-    return checkpoint_add(ck, field, layer, file, t->name, m, a->split, l->e);
+    return checkpoint_add(ck, &at, file, t->name, m, a->split, l->e);
 }
 
 /* Place - what the index says of one tensor. */

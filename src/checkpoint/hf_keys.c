@@ -43,6 +43,7 @@ static const struct {
     {"gradient_checkpointing", ANY},
     {"output_past", ANY},
     {"router_aux_loss_coef", ANY},
+    {"router_jitter_noise", ANY},
     {"output_router_logits", ANY},
     {"z_loss_coefficient", ANY},
     {"bos_token_id", ANY},

@@ -63,6 +63,12 @@ const KeyInfo key_info[KEY_COUNT] = {
     [KEY_RESIDUAL_SCALE] = {{"residual_multiplier", NULL, "residual_scale"}, NUMBER, .neutral = 1},
     [KEY_LOGIT_SCALE] = {{"logit_scale", NULL, "logit_scale"}, NUMBER, .neutral = 1},
     [KEY_EXPERTS] = {{"num_local_experts", NULL, "expert_count"}, COUNT},
+    [KEY_EXPERTS_USED] = {{"num_experts_per_tok", NULL, "expert_used_count"}, COUNT},
+    [KEY_EXPERT_DIM] = {{"moe_intermediate_size", NULL, "expert_feed_forward_length"}, COUNT},
+    [KEY_SHARED_DIM] = {{"shared_expert_intermediate_size", NULL, "expert_shared_feed_forward_length"}, COUNT},
+    [KEY_RENORMALIZE] = {{"norm_topk_prob", NULL, NULL}, FLAG},
+    [KEY_SWIGLU_ALPHA] = {{"swiglu_alpha", NULL, NULL}, NUMBER, IMPLIED},
+    [KEY_SWIGLU_LIMIT] = {{"swiglu_limit", NULL, NULL}, NUMBER, IMPLIED},
     [KEY_MULTI_QUERY] = {{"multi_query", "multi_query", NULL}, FLAG},
 };
 
@@ -143,6 +149,30 @@ static void family_config(Config *c, const Arch *a, Style style, const Facts *f)
     c->attn.temperature = (float)fact(f, KEY_TEMPERATURE, 0);
 }
 
+/* The mixture of experts; a GGUF without the width of its experts has that of the FFN. */
+static int experts_config(Config *c, const Arch *a, Style style, const Facts *f, const char *path, Error *e) {
+    int n = (int)fact(f, KEY_EXPERTS, 0), used = (int)fact(f, KEY_EXPERTS_USED, 0);
+    char name[96];
+    c->moe = (MoeConfig){0};
+    if (!key_default_given(a, KEY_EXPERTS)) return 0;
+    if (n < 1 || n > MOE_MOST_EXPERTS)
+        return fail(e, "%s: %s: expected 1 to %d experts, found %d", path, label(name, a, style, KEY_EXPERTS),
+                    MOE_MOST_EXPERTS, n);
+    if (used < 1 || used > n)
+        return fail(e, "%s: %s: expected 1 to the %d experts there are, found %d", path,
+                    label(name, a, style, KEY_EXPERTS_USED), n, used);
+    c->hidden_dim = (int)fact(f, KEY_EXPERT_DIM, c->hidden_dim);
+    c->moe = (MoeConfig){.n_experts = n,
+                         .n_used = used,
+                         .shared_dim = (int)fact(f, KEY_SHARED_DIM, 0),
+                         .renormalize = a->traits & ARCH_RENORMALIZED,
+                         .alpha = (float)fact(f, KEY_SWIGLU_ALPHA, 0),
+                         .limit = (float)fact(f, KEY_SWIGLU_LIMIT, 0)};
+    if (style != STYLE_GGUF && key_default_given(a, KEY_RENORMALIZE))
+        c->moe.renormalize = fact(f, KEY_RENORMALIZE, 0) != 0;
+    return 0;
+}
+
 /* A scale that a file gives as 1, or as what is computed anyway, is none: nothing is multiplied. */
 static void neutral_scales(Config *c) {
     float *one[] = {&c->embedding_scale, &c->residual_scale, &c->logit_scale};
@@ -178,11 +208,12 @@ int facts_config(Config *c, const Arch *a, Style style, const Facts *f, const ch
     for (int k = 0; k < KEY_COUNT; k++)
         if (f->given[k] && !key_has(a, (Key)k) &&
             !(style == STYLE_GGUF && f->value[k] == 0) && /* llama.cpp: 0 is none */
+            !(k == KEY_EXPERTS && f->value[k] <= 1) &&
             key_neutral((Key)k, label(name, a, style, (Key)k), f->value[k], c, path, e))
             return -1;
     family_config(c, a, style, f);
     neutral_scales(c);
-    return 0;
+    return experts_config(c, a, style, f, path, e);
 }
 
 /* The window and the RoPE of each layer, as the family has them where the file has no list. */
@@ -201,7 +232,8 @@ int layer_kinds(Checkpoint *ck, const Facts *f, const char *path, const char *pr
     if (!kinds) return fail(e, "%s: memory: expected some, found none", path);
     for (int i = 0; i < c->n_layers; i++) {
         bool full = pattern && (a->traits & ARCH_FIRST_FULL ? i % pattern == 0 : (i + 1) % pattern == 0);
-        if (follows_switch && f->given[KEY_MAX_WINDOW_LAYERS]) full = i < f->value[KEY_MAX_WINDOW_LAYERS];
+        if (a->traits & ARCH_FIRST_WINDOWS) full |= i >= fact(f, KEY_MAX_WINDOW_LAYERS, 0);
+        else if (follows_switch && f->given[KEY_MAX_WINDOW_LAYERS]) full = i < f->value[KEY_MAX_WINDOW_LAYERS];
         bool bare = no_rope && (i + 1) % no_rope == 0;
         if (no_rope) full = !bare; /* SmolLM3: a window, where there is one, is for the layers without RoPE */
         kinds[i] = (LayerKind){.windowed = window && !full, .window = window, .no_rope = bare};

@@ -47,7 +47,7 @@ static int read_one(Reader *r, Field field, int layer) {
         m.data = take(r, n, sizeof(float));
     }
     if (r->measuring) return 0;
-    return checkpoint_add(r->ck, field, layer, r->file, name, m, SPLIT_BLOCKS, r->e);
+    return checkpoint_add(r->ck, &(FieldPlace){field, layer, 0}, r->file, name, m, SPLIT_BLOCKS, r->e);
 }
 
 /* The tensor of every layer, one after the other. */

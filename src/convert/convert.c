@@ -111,7 +111,7 @@ static bool family_fits(const Arch *a, bool gguf, const Config *c, const Weights
     if (ffn_is_gated(a->ffn) != ffn_is_gated(c->ffn) && !switches) return false;
     if (gguf) return a->gguf;
     return all && biases_fit(a->qkv_bias, qkv, qkv) && biases_fit(a->out_bias, qkv, l->attn.bo) &&
-           biases_fit(a->mlp_bias, qkv, l->ffn.b_up);
+           biases_fit(a->mlp_bias, qkv, l->moe.experts ? l->moe.experts->b_up : l->ffn.b_up);
 }
 
 /* The family of the file to write: the model's, or the first that fits where neither has anything else. */
@@ -194,7 +194,8 @@ int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights
     w.config.norm_offset = kind == TO_DIRECTORY && (w.family->traits & ARCH_PLUS_1) ? 1 : 0;
     if (target_config(&w, o, kind) || (kind != TO_LLAMA2C && check_sayable(&w))) return -1;
     size_t widest = (size_t)config->dim;
-    if (widest < (size_t)config->hidden_dim) widest = (size_t)config->hidden_dim;
+    if (widest < 2 * (size_t)config->hidden_dim) widest = 2 * (size_t)config->hidden_dim; /* gate and up */
+    if (widest < (size_t)config->moe.shared_dim) widest = (size_t)config->moe.shared_dim;
     if (widest < (size_t)config->n_heads * (size_t)config->head_dim)
         widest = (size_t)config->n_heads * (size_t)config->head_dim;
     w.row = malloc(widest * sizeof(float));

@@ -26,7 +26,7 @@ static void say_common(Facts *f, const Config *c, const Weights *w) {
     say(f, KEY_TIED, c->tied);
     say(f, KEY_QKV_BIAS, l->attn.bq != NULL);
     say(f, KEY_OUT_BIAS, l->attn.bo != NULL);
-    say(f, KEY_MLP_BIAS, l->ffn.b_up != NULL);
+    say(f, KEY_MLP_BIAS, (l->moe.experts ? l->moe.experts->b_up : l->ffn.b_up) != NULL);
     say(f, KEY_ROPE_THETA, rope ? c->rope.theta : 10000);
     say(f, KEY_PARTIAL_ROTARY, rope ? (double)c->rope.rotary_dim / c->head_dim : 1);
     say(f, KEY_ROTARY_DIM, rope ? c->rope.rotary_dim : c->head_dim);
@@ -55,6 +55,13 @@ static void say_family(Facts *f, const Config *c, const Arch *a, Style style, co
     say(f, KEY_QK_NORM, c->attn.qk_norm != QK_NORM_NONE);
     say(f, KEY_PARALLEL, c->parallel);
     say(f, KEY_MULTI_QUERY, c->n_kv_heads == 1);
+    say(f, KEY_EXPERTS, c->moe.n_experts);
+    say(f, KEY_EXPERTS_USED, c->moe.n_used);
+    say(f, KEY_EXPERT_DIM, c->hidden_dim);
+    say(f, KEY_SHARED_DIM, c->moe.shared_dim);
+    say(f, KEY_RENORMALIZE, c->moe.renormalize);
+    say(f, KEY_SWIGLU_ALPHA, (double)c->moe.alpha);
+    say(f, KEY_SWIGLU_LIMIT, (double)c->moe.limit);
     say(f, KEY_TEMPERATURE, (double)c->attn.temperature);
     say(f, KEY_EMB_SCALE, or_1(c->embedding_scale));
     say(f, KEY_RESIDUAL_SCALE, or_1(c->residual_scale));
@@ -88,6 +95,13 @@ static const char *gguf_cannot_say(const Arch *a, const Config *c, const Weights
     for (const Arch *b = archs; b < a; b++) shared |= b->gguf && strcmp(a->gguf, b->gguf) == 0;
     if (window && (shared ? !(a->traits & ARCH_LAYER_TYPES) : !key_default_given(a, KEY_WINDOW))) return "a window";
     if (key_default_given(a, KEY_QUERY_SCALAR) && c->attn.scale != 0) return "that scale of the scores";
+    if (c->moe.n_experts && c->moe.renormalize != ((a->traits & ARCH_RENORMALIZED) != 0))
+        return c->moe.renormalize ? "weights of the experts that add up to 1"
+                                  : "weights of the experts that do not add up to 1";
+    for (Key k = KEY_SWIGLU_ALPHA; k <= KEY_SWIGLU_LIMIT; k++) {
+        float found = k == KEY_SWIGLU_ALPHA ? c->moe.alpha : c->moe.limit;
+        if (key_default_given(a, k) && found != (float)key_default(a, k)) return "that clamp of the experts";
+    }
     return NULL;
 }
 

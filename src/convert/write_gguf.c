@@ -58,11 +58,11 @@ typedef struct {
 enum { GGUF_ALIGNMENT = 32 };
 static uint64_t aligned(uint64_t n) { return (n + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT; }
 
-static void table_row(Table *t, const char *name, int rows, int cols, int ggml, size_t bytes) {
+/* dims  [n], the last one that of a row, which comes first in the file */
+static void table_row(Table *t, const char *name, const int *dims, int n, int ggml, size_t bytes) {
     put_str(&t->infos, name);
-    put_u32(&t->infos, rows == 1 ? 1 : 2);
-    put_u64(&t->infos, (uint64_t)cols);
-    if (rows != 1) put_u64(&t->infos, (uint64_t)rows);
+    put_u32(&t->infos, (uint32_t)n);
+    while (n) put_u64(&t->infos, (uint64_t)dims[--n]);
     put_u32(&t->infos, (uint32_t)ggml);
     put_u64(&t->infos, t->offset);
     t->offset = aligned(t->offset + bytes);
@@ -70,9 +70,9 @@ static void table_row(Table *t, const char *name, int rows, int cols, int ggml, 
 }
 
 static int add_info(Writer *w, const Target *t, void *arg) {
-    (void)w;
-    table_row(arg, t->name, t->rows, t->cols, dtype_info[t->type].ggml_type,
-              (size_t)t->rows * dtype_row_bytes(t->type, (size_t)t->cols));
+    int dims[3], n = target_shape(dims, w, t);
+    bool row = n == 2 && dims[0] == 1;
+    table_row(arg, t->name, dims + row, n - row, dtype_info[t->type].ggml_type, target_bytes(t));
     return 0;
 }
 
@@ -84,7 +84,7 @@ static void pad(Writer *w, size_t n) {
 static int add_data(Writer *w, const Target *t, void *arg) {
     (void)arg;
     if (write_target(w, t)) return -1;
-    pad(w, (size_t)t->rows * dtype_row_bytes(t->type, (size_t)t->cols));
+    pad(w, target_bytes(t));
     return 0;
 }
 
@@ -124,7 +124,7 @@ static void put_layers(const Writer *w, Keys *k) {
         put_u32(&k->bytes, GGUF_F32);
         put_u64(&k->bytes, (uint64_t)n);
         for (int i = 0; i < n; i++)
-            put(&k->bytes, field_mat(w->weights, &w->config, (Field)(FIELD_XIELU_ALPHA_P + number), i).data,
+            put(&k->bytes, field_mat(w->weights, &w->config, (Field)(FIELD_XIELU_ALPHA_P + number), i, 0).data,
                 sizeof(float));
         k->n++;
     }
@@ -217,9 +217,10 @@ int write_gguf(Writer *w) {
     if (rope) put_rope(&k, r, w->config.n_ctx);
     if (w->ck->format == FORMAT_GGUF) copy_keys(&k, &w->ck->gguf);
     if (rope) rope_extra(&extra, r);
-    size_t pairs = (size_t)r->rotary_dim / 2, pair_bytes = pairs * sizeof(float);
+    int pairs = r->rotary_dim / 2;
+    size_t pair_bytes = (size_t)pairs * sizeof(float);
     for (int i = 0; i < 2; i++)
-        if (extra.values[i]) table_row(&table, extra.name[i], 1, (int)pairs, 0, pair_bytes);
+        if (extra.values[i]) table_row(&table, extra.name[i], &pairs, 1, 0, pair_bytes);
     each_target(w, add_info, &table);
     if (k.bytes.failed || table.infos.failed) {
         fail(w->e, "%s: memory: expected some, found none", w->path);

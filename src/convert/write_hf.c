@@ -15,13 +15,13 @@ typedef struct {
 static int add_entry(Writer *w, const Target *t, void *arg) {
     Header *h = arg;
     char entry[256];
-    size_t bytes = (size_t)t->rows * dtype_row_bytes(t->type, (size_t)t->cols);
+    size_t bytes = target_bytes(t);
+    int dims[3], n_dims = target_shape(dims, w, t);
     const char *dtype = t->type == DTYPE_F16 ? "F16" : t->type == DTYPE_BF16 ? "BF16" : "F32";
-    (void)w;
     int n = snprintf(entry, sizeof entry, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", h->n++ ? "," : "{", t->name, dtype);
     bool number = t->field[0] == FIELD_XIELU_BETA || t->field[0] == FIELD_XIELU_EPS; /* a shape of no dimensions */
-    if (!t->vector) n += snprintf(entry + n, sizeof entry - (size_t)n, "%d,", t->rows);
-    if (!number) n += snprintf(entry + n, sizeof entry - (size_t)n, "%d", t->cols);
+    for (int i = 0; i < n_dims && !number; i++)
+        n += snprintf(entry + n, sizeof entry - (size_t)n, "%s%d", i ? "," : "", dims[i]);
     n += snprintf(entry + n, sizeof entry - (size_t)n, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)h->offset,
                   (unsigned long long)(h->offset + bytes));
     put(&h->json, entry, (size_t)n);
@@ -127,7 +127,7 @@ int write_config(Writer *w) {
     static const char *const act[] = {
         [FFN_GELU] = "gelu_new", [FFN_SWIGLU] = "silu",    [FFN_GEGLU] = "gelu_pytorch_tanh",
         [FFN_GELU_ERF] = "gelu", [FFN_GEGLU_ERF] = "gelu", [FFN_RELU2] = "relu2",
-        [FFN_XIELU] = "xielu"};
+        [FFN_XIELU] = "xielu",   [FFN_SWIGLU_OSS] = "silu"};
     const Config *c = &w->config;
     const RopeConfig *r = &c->rope;
     FILE *f = w->file;

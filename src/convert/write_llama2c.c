@@ -11,11 +11,12 @@ static int write_bin_list(Writer *w, const Field *list, int n, int group) {
         for (int l = 0; l < layers; l++) {
             int layer = list[i] < FIELD_ATTN_NORM ? -1 : l, rows, cols;
             if (!group || field_is_vector(list[i])) {
-                if (write_field(w, list[i], layer, DTYPE_F32)) return -1;
+                const Target t = {.layer = layer, .n = 1, .field = {list[i]}, .type = DTYPE_F32};
+                if (write_target(w, &t)) return -1;
                 continue;
             }
             /* int8 values of all rows, then the scales of all groups: two passes over the rows */
-            Mat m = field_mat(w->weights, w->source, list[i], layer);
+            Mat m = field_mat(w->weights, w->source, list[i], layer, 0);
             field_shape(&rows, &cols, list[i], &w->config);
             for (int pass = 0; pass < 2; pass++) {
                 for (int r = 0; r < rows; r++) {
@@ -49,7 +50,8 @@ static bool plain_llama(const Config *c, const Weights *w) {
         const AttentionWeights *l = &w->layers[i].attn;
         if (l->rope != ROPE_MAIN || (l->window && l->window < c->n_ctx)) return false;
     }
-    return c->norm == NORM_RMSNORM && c->ffn == FFN_SWIGLU && c->pos == POS_ROPE && !scales && !norms && attention;
+    return c->norm == NORM_RMSNORM && c->ffn == FFN_SWIGLU && c->pos == POS_ROPE && !c->moe.n_experts && !scales &&
+           !norms && attention;
 }
 
 int write_llama2c(Writer *w) {

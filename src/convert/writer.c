@@ -36,9 +36,9 @@ void put(Buffer *b, const void *p, size_t n) {
 }
 
 /* The field as the source has it; data NULL: the model does not have it. */
-static Mat source_mat(const Writer *w, Field f, int layer) {
+static Mat source_mat(const Writer *w, Field f, int layer, int expert) {
     if (f == FIELD_LM_HEAD && w->config.tied) return (Mat){0};
-    return field_mat(w->weights, w->source, f, layer);
+    return field_mat(w->weights, w->source, f, layer, expert);
 }
 
 /* Feature j of a head in the target's order is this feature in the source's. */
@@ -87,7 +87,8 @@ static void target_vector(const Writer *w, Field f, const Mat *m, int cols) {
 }
 
 static DType target_type(const Writer *w, Field f, const Mat *m) {
-    if (field_is_vector(f)) return DTYPE_F32;
+    if (field_is_vector(f) || (w->style == STYLE_GGUF && (f == FIELD_ROUTER || f == FIELD_SHARED_SCALE)))
+        return DTYPE_F32; /* small, and what they decide is not */
     DType t = w->type >= 0 ? (DType)w->type : m->dtype;
     bool as_it_is = t == m->dtype && !reordered(w, f) && !pooled(w, f);
     if (!dtype_can_quantize(t) && !(as_it_is && t != DTYPE_Q8_GROUP)) t = DTYPE_Q8_0;
@@ -101,9 +102,11 @@ int refuse_row(Writer *w, Field f, int row, DType type) {
                 field_name(f), row, dtype_info[type].name);
 }
 
-/* Rows [from, to) of a field; of a vector, values. */
-static int write_rows(Writer *w, Field f, int layer, DType type, int from, int to) {
-    Mat m = source_mat(w, f, layer);
+/* Rows [from, to) of field i of a target; of a vector, values. */
+static int write_rows(Writer *w, const Target *t, int i, int expert, int from, int to) {
+    Field f = t->field[i];
+    DType type = t->type;
+    Mat m = source_mat(w, f, t->layer, expert);
     int rows, cols;
     field_shape(&rows, &cols, f, &w->config);
     size_t bytes = dtype_row_bytes(type, (size_t)cols);
@@ -127,10 +130,10 @@ static int write_rows(Writer *w, Field f, int layer, DType type, int from, int t
     return 0;
 }
 
-int write_field(Writer *w, Field f, int layer, DType type) {
+static int write_field(Writer *w, const Target *t, int i, int expert) {
     int rows, cols;
-    field_shape(&rows, &cols, f, &w->config);
-    return write_rows(w, f, layer, type, 0, field_is_vector(f) ? cols : rows);
+    field_shape(&rows, &cols, t->field[i], &w->config);
+    return write_rows(w, t, i, expert, 0, field_is_vector(t->field[i]) ? cols : rows);
 }
 
 /* q, k and v in groups: the heads of q that share a KV head, then its k, then its v. */
@@ -139,33 +142,78 @@ static int write_groups(Writer *w, const Target *t) {
     for (int kv = 0; kv < w->config.n_kv_heads; kv++)
         for (int i = 0; i < 3; i++) {
             int n = i ? d : shared * d;
-            if (write_rows(w, t->field[i], t->layer, t->type, kv * n, (kv + 1) * n)) return -1;
+            if (write_rows(w, t, i, 0, kv * n, (kv + 1) * n)) return -1;
         }
     return 0;
+}
+
+static bool in_columns(const Writer *w, const Target *t) {
+    return t->n_experts && w->style != STYLE_GGUF && w->family->split == SPLIT_COLUMNS;
+}
+
+/* A matrix of an expert as [in, out], where the outputs of several fields alternate. */
+static int write_columns(Writer *w, const Target *t, int expert) {
+    size_t in = (size_t)(t->vector ? 1 : t->cols), out = (size_t)(t->vector ? t->cols : t->rows),
+           each = out / (size_t)t->n;
+    float *values = malloc(in * out * sizeof *values);
+    if (!values) return fail(w->e, "%s: memory: expected some, found none", w->path);
+    int status = 0;
+    for (int i = 0; i < t->n; i++) {
+        Mat m = source_mat(w, t->field[i], t->layer, expert);
+        for (size_t r = 0; r < each; r++) {
+            size_t column = r * (size_t)t->n + (size_t)i;
+            if (t->vector) {
+                values[column] = ((const float *)m.data)[r];
+                continue;
+            }
+            mat_dequantize_row(w->sum, &m, (int)r);
+            for (size_t c = 0; c < in; c++) values[c * out + column] = w->sum[c];
+        }
+    }
+    for (size_t c = 0; c < in && !status; c++) {
+        if (writer_stopped(w)) status = -1;
+        else if (!dtype_quantize(w->packed, values + c * out, out, t->type))
+            status = refuse_row(w, t->field[0], (int)c, t->type);
+        else write_bytes(w, w->packed, dtype_row_bytes(t->type, out));
+    }
+    free(values);
+    return status;
 }
 
 int write_target(Writer *w, const Target *t) {
     if (t->n == 3 && w->style != STYLE_GGUF && w->family->split == SPLIT_GROUPS) return write_groups(w, t);
-    for (int i = 0; i < t->n; i++)
-        if (write_field(w, t->field[i], t->layer, t->type)) return -1;
+    for (int expert = 0; expert < t->n_experts || expert == 0; expert++) {
+        if (in_columns(w, t)) {
+            if (write_columns(w, t, expert)) return -1;
+            continue;
+        }
+        for (int i = 0; i < t->n; i++)
+            if (write_field(w, t, i, t->n_experts ? expert : t->expert)) return -1;
+    }
     return 0;
 }
 
-/* The fields of one tensor of a file; 0 when the model does not have them. */
+int target_shape(int dims[3], const Writer *w, const Target *t) {
+    int n = 0;
+    bool columns = in_columns(w, t);
+    if (t->n_experts) dims[n++] = t->n_experts;
+    if (!t->vector) dims[n++] = columns ? t->cols : t->rows;
+    dims[n++] = columns && !t->vector ? t->rows : t->cols;
+    return n;
+}
+
+size_t target_bytes(const Target *t) {
+    size_t rows = (size_t)(t->vector ? 1 : t->rows) * (size_t)(t->n_experts ? t->n_experts : 1);
+    return rows * dtype_row_bytes(t->type, (size_t)t->cols);
+}
+
+/* The fields of one tensor of a file. */
 static int fields_of(Field out[3], int field) {
-    static const struct {
-        int fused, n;
-        Field field[3];
-    } several[] = {{FIELD_QKV, 3, {FIELD_WQ, FIELD_WK, FIELD_WV}},
-                   {FIELD_QKV_BIAS, 3, {FIELD_BQ, FIELD_BK, FIELD_BV}},
-                   {FIELD_GATE_UP, 2, {FIELD_W_GATE, FIELD_W_UP}}};
     out[0] = (Field)field;
-    for (size_t i = 0; i < sizeof several / sizeof *several; i++)
-        if (several[i].fused == field) {
-            memcpy(out, several[i].field, sizeof several[i].field);
-            return several[i].n;
-        }
-    return 1;
+    if (field < FIELD_COUNT) return 1;
+    const FusedField *f = &fused_fields[field - FIELD_COUNT];
+    memcpy(out, f->field, sizeof f->field);
+    return f->n;
 }
 
 /* The field whose name a field's tensor gets: in Falcon's GGUF with two norms they have each other's. */
@@ -181,17 +229,26 @@ static int named_as(const Writer *w, int field) {
     }
 }
 
-static bool target_of(const Writer *w, Target *t, int field, int layer) {
-    *t = (Target){.layer = layer};
+/* A family has its experts' tensors one by one, or those of a layer in one: a GGUF always so. */
+static bool other_layout(const Writer *w, const Target *t, int field) {
+    char part[80];
+    bool apart = w->style != STYLE_GGUF && field_path(part, w->family, w->style, t->field[0], t->layer, 0);
+    return field_of_expert(t->field[0]) && (field < FIELD_COUNT) != apart;
+}
+
+static bool target_of(const Writer *w, Target *t, int field, int layer, int expert) {
+    *t = (Target){.layer = layer, .expert = expert};
     t->n = fields_of(t->field, field);
     char part[80];
-    if (!field_path(t->name, w->family, w->style, named_as(w, field), layer)) return false;
+    if (!field_path(t->name, w->family, w->style, named_as(w, field), layer, expert)) return false;
+    if (other_layout(w, t, field)) return false;
+    if (field_of_expert(t->field[0]) && field >= FIELD_COUNT) t->n_experts = w->config.moe.n_experts;
     for (int i = 0; i < t->n; i++) {
-        Mat m = source_mat(w, t->field[i], layer);
+        Mat m = source_mat(w, t->field[i], layer, expert);
         int rows, cols;
         if (!m.data) return false;
         /* a tensor of several fields is for a family that has no names for the fields */
-        if (t->n > 1 && field_path(part, w->family, w->style, t->field[i], layer)) return false;
+        if (t->n > 1 && field_path(part, w->family, w->style, t->field[i], layer, expert)) return false;
         field_shape(&rows, &cols, t->field[i], &w->config);
         DType type = target_type(w, t->field[i], &m);
         t->vector = field_is_vector(t->field[i]);
@@ -205,9 +262,12 @@ static bool target_of(const Writer *w, Target *t, int field, int layer) {
 int each_target(Writer *w, int (*visit)(Writer *w, const Target *t, void *arg), void *arg) {
     for (int layer = -1; layer < w->config.n_layers; layer++)
         for (int f = 0; f < FIELD_END; f++) {
-            Target t;
             bool of_layers = f >= FIELD_ATTN_NORM;
-            if (of_layers == (layer >= 0) && target_of(w, &t, f, layer) && visit(w, &t, arg)) return -1;
+            int n = field_of_expert(f) ? w->config.moe.n_experts : 1;
+            for (int expert = 0; expert < n && of_layers == (layer >= 0); expert++) {
+                Target t;
+                if (target_of(w, &t, f, layer, expert) && visit(w, &t, arg)) return -1;
+            }
         }
     return 0;
 }

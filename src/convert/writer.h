@@ -23,10 +23,12 @@ typedef struct {
     Error *e;
 } Writer;
 
-/* Target - one tensor of the target: a field, or several one after the other where the family keeps them in one. */
+/* Target - one tensor of the target: a field, or several one after the other where the family keeps them in one; or
+ * those of every expert of a layer. */
 typedef struct {
     char name[80];
-    int layer, n, rows, cols;
+    int layer, expert, n, rows, cols;
+    int n_experts; /* 0: rows are all rows, else those of each */
     Field field[3];
     DType type; /* of its values */
     bool vector;
@@ -42,9 +44,6 @@ void write_mapped(Writer *w, const unsigned char *p, size_t n);
 /* target_row - row r of the target's matrix, in w->sum: the mean over the pooled heads of the reordered source row. */
 void target_row(const Writer *w, Field f, const Mat *m, int r);
 
-/* write_field - all rows of a field as `type`. */
-int write_field(Writer *w, Field f, int layer, DType type);
-
 /* refuse_row - fails: the row has values that the type cannot hold. */
 int refuse_row(Writer *w, Field f, int row, DType type);
 
@@ -52,6 +51,10 @@ int refuse_row(Writer *w, Field f, int row, DType type);
  * one or, where it is none of them, F32. */
 int each_target(Writer *w, int (*visit)(Writer *w, const Target *t, void *arg), void *arg);
 int write_target(Writer *w, const Target *t);
+
+/* target_shape - its dimensions, the last one that of a row; returns how many. target_bytes - of its values. */
+int target_shape(int dims[3], const Writer *w, const Target *t);
+size_t target_bytes(const Target *t);
 
 /* config_facts - the numbers of the target that its files say. check_sayable - refuses what they cannot say. */
 void config_facts(Facts *f, const Writer *w);

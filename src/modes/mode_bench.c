@@ -184,10 +184,15 @@ static Cost cost_of(const Model *m) {
     Cost c = {0};
     for (int i = 0; i < m->config.n_layers; i++) {
         const Layer *l = &m->weights.layers[i];
-        const Mat *all[] = {&l->attn.wq,    &l->attn.wk,  &l->attn.wv,   &l->attn.wo,
-                            &l->ffn.w_gate, &l->ffn.w_up, &l->ffn.w_down};
+        /* a token goes through so many of a layer's experts, which are all alike, and through the shared one */
+        const FfnWeights *ffn = l->moe.experts ? l->moe.experts : &l->ffn, *shared = &l->moe.shared;
+        const Mat *all[] = {&l->attn.wq,   &l->attn.wk,     &l->attn.wv,  &l->attn.wo, &l->moe.router, &shared->w_gate,
+                            &shared->w_up, &shared->w_down, &ffn->w_gate, &ffn->w_up,  &ffn->w_down};
+        enum { FIRST_EXPERT = 8 };
         bool last = i == m->config.n_layers - 1; /* of it prefill needs keys and values alone */
-        for (size_t j = 0; j < sizeof all / sizeof *all; j++) count(&c, all[j], !last || j == 1 || j == 2);
+        for (size_t j = 0; j < sizeof all / sizeof *all; j++)
+            for (int n = l->moe.experts && j >= FIRST_EXPERT ? m->config.moe.n_used : 1; n; n--)
+                count(&c, all[j], !last || j == 1 || j == 2);
     }
     count(&c, &m->weights.lm_head, false);
     return c;

@@ -5,9 +5,10 @@
 #include "gen/session.h"
 
 /* By FfnKind. */
-static const char *const ffn_name[] = {"gelu", "swiglu", "geglu", "gelu_erf", "geglu_erf", "relu2", "xielu"};
-static const char *const ffn_title[] = {"GELU MLP",    "SwiGLU",     "GeGLU",    "exact GELU MLP",
-                                        "exact GeGLU", "ReLU^2 MLP", "xIELU MLP"};
+static const char *const ffn_name[] = {"gelu",      "swiglu", "geglu", "gelu_erf",
+                                       "geglu_erf", "relu2",  "xielu", "swiglu_oss"};
+static const char *const ffn_title[] = {"GELU MLP",    "SwiGLU",     "GeGLU",     "exact GELU MLP",
+                                        "exact GeGLU", "ReLU^2 MLP", "xIELU MLP", "clamped SwiGLU"};
 
 /* general.name of a GGUF; empty: none. */
 static Str name_of(const Checkpoint *ck) {
@@ -79,6 +80,11 @@ int mode_info(const Options *o, FILE *out, Error *e) {
     for (size_t i = 0; i < ck->n_tensors; i++) counts[ck->tensors[i].mat.dtype]++;
     const char *format = checkpoint_format_name(ck->format);
     Str name = name_of(ck);
+    const MoeConfig *moe = &c->moe;
+    size_t each = moe->n_experts ? ck->expert_params / (size_t)moe->n_experts : 0;
+    size_t active = ck->params - each * (size_t)(moe->n_experts - moe->n_used);
+    char experts[64] = "";
+    if (moe->n_experts) snprintf(experts, sizeof experts, "%d of %d experts, ", moe->n_used, moe->n_experts);
     if (o->json) {
         fprintf(out, "{\"format\": \"%s\", \"arch\": \"%s\", \"dim\": %d, \"hidden_dim\": %d, \"n_layers\": %d, ",
                 format, ck->arch, c->dim, c->hidden_dim, c->n_layers);
@@ -88,6 +94,9 @@ int mode_info(const Options *o, FILE *out, Error *e) {
                 rope ? c->rope.theta : 0.0, scaling, pairing, (double)c->norm_eps);
         fprintf(out, "\"tied\": %s, \"params\": %zu, \"weights_bytes\": %zu, \"kv_bytes_per_token\": %zu, ",
                 c->tied ? "true" : "false", ck->params, ck->weights_bytes, kv);
+        if (moe->n_experts)
+            fprintf(out, "\"experts\": %d, \"experts_used\": %d, \"shared_dim\": %d, \"active_params\": %zu, ",
+                    moe->n_experts, moe->n_used, moe->shared_dim, active);
         fprintf(out, "\"norm\": \"%s\", \"ffn\": \"%s\", \"positions\": \"%s\", \"dtypes\": {",
                 c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", ffn_name[c->ffn], rope ? "rope" : "learned");
         for (int t = 0, n = 0; t < DTYPE_COUNT; t++)
@@ -104,8 +113,8 @@ int mode_info(const Options *o, FILE *out, Error *e) {
         }
         fprintf(out, "format          %s%s", format, ck->format == FORMAT_LLAMA2C ? " v" : "");
         if (ck->format == FORMAT_LLAMA2C) fprintf(out, "%d", ck->version);
-        fprintf(out, "\narchitecture    %s: %s, %s, %s, %s\n", ck->arch,
-                c->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm", ffn_title[c->ffn],
+        fprintf(out, "\narchitecture    %s: %s, %s%s, %s, %s\n", ck->arch,
+                c->norm == NORM_RMSNORM ? "RMSNorm" : "LayerNorm", experts, ffn_title[c->ffn],
                 rope ? "RoPE" : "learned positions", c->n_heads == c->n_kv_heads ? "multi-head" : "grouped-query");
         fprintf(out, "dim             %d\nhidden_dim      %d\nn_layers        %d\nn_heads         %d\n", c->dim,
                 c->hidden_dim, c->n_layers, c->n_heads);
@@ -114,6 +123,8 @@ int mode_info(const Options *o, FILE *out, Error *e) {
         if (rope) fprintf(out, "rope            theta %g, scaling %s, pairing %s\n", c->rope.theta, scaling, pairing);
         fprintf(out, "norm_eps        %g\ntied            %s\nparams          %zu\n", (double)c->norm_eps,
                 c->tied ? "yes" : "no", ck->params);
+        if (moe->n_experts) fprintf(out, "active          %zu of them for a token\n", active);
+        if (moe->shared_dim) fprintf(out, "shared expert   %d\n", moe->shared_dim);
         fprintf(out, "weights         %.1f MB\nKV cache        %zu bytes a token\ntensors        ",
                 (double)ck->weights_bytes / 1e6, kv);
         for (int t = 0; t < DTYPE_COUNT; t++)

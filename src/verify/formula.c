@@ -158,7 +158,8 @@ double formula_xielu(double x, const FfnWeights *w) {
 
 Activation *formula_activation(FfnKind kind) {
     switch (kind) {
-    case FFN_SWIGLU: return formula_silu;
+    case FFN_SWIGLU:
+    case FFN_SWIGLU_OSS: return formula_silu;
     case FFN_GELU:
     case FFN_GEGLU: return formula_gelu_tanh;
     case FFN_GELU_ERF:

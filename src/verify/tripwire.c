@@ -32,6 +32,12 @@ static bool bad_vector(char text[80], const char *name, const float *x, int n) {
     return i >= 0;
 }
 
+static bool bad_ffn(char text[80], const FfnWeights *w, int hidden_dim, int dim) {
+    return bad_matrix(text, "w_gate", &w->w_gate) || bad_matrix(text, "w_up", &w->w_up) ||
+           bad_matrix(text, "w_down", &w->w_down) || bad_vector(text, "b_gate", w->b_gate, hidden_dim) ||
+           bad_vector(text, "b_up", w->b_up, hidden_dim) || bad_vector(text, "b_down", w->b_down, dim);
+}
+
 static bool bad_operand(char text[80], const Model *m, const char *step, int layer) {
     const Config *c = &m->config;
     const Weights *w = &m->weights;
@@ -57,11 +63,17 @@ static bool bad_operand(char text[80], const Model *m, const char *step, int lay
         return bad_matrix(text, "wv", &l->attn.wv) || bad_vector(text, "bv", l->attn.bv, kv_dim);
     if (strcmp(step, "attn_out") == 0)
         return bad_matrix(text, "wo", &l->attn.wo) || bad_vector(text, "bo", l->attn.bo, c->dim);
-    if (strcmp(step, "ffn_out") == 0)
-        return bad_matrix(text, "w_gate", &l->ffn.w_gate) || bad_matrix(text, "w_up", &l->ffn.w_up) ||
-               bad_matrix(text, "w_down", &l->ffn.w_down) || bad_vector(text, "b_gate", l->ffn.b_gate, c->hidden_dim) ||
-               bad_vector(text, "b_up", l->ffn.b_up, c->hidden_dim) ||
-               bad_vector(text, "b_down", l->ffn.b_down, c->dim);
+    if (strcmp(step, "router") == 0)
+        return bad_matrix(text, "router", &l->moe.router) ||
+               bad_vector(text, "router_bias", l->moe.router_bias, c->moe.n_experts);
+    if (strcmp(step, "ffn_out") == 0 && l->moe.experts) {
+        bool bad = bad_ffn(text, &l->moe.shared, c->moe.shared_dim, c->dim) ||
+                   bad_matrix(text, "shared_gate", &l->moe.shared_gate);
+        for (int i = 0; i < m->slice.n_experts && !bad; i++)
+            bad = bad_ffn(text, &l->moe.experts[i], c->hidden_dim, c->dim);
+        return bad;
+    }
+    if (strcmp(step, "ffn_out") == 0) return bad_ffn(text, &l->ffn, c->hidden_dim, c->dim);
     return false;
 }
 

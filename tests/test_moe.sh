@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# test_moe.sh - models with experts from the outside: what info says, layouts of the tensors, and one line for each
+# thing that is wrong with a file.
+cd "$(dirname "$0")/.." || exit 1
+. tests/lib.sh
+F=tests/fixtures/families
+
+cat >"$tmp/edit.py" <<'P'
+# edit.py MODEL OUT EDIT...: a copy of a Hugging Face model. Edits: config.KEY=JSON, drop=TENSOR, shape=TENSOR:[..],
+# nan=TENSOR, fuse (the experts of a layer in one tensor, as transformers 5 has them in memory)
+import json, pathlib, struct, sys
+source, out = map(pathlib.Path, sys.argv[1:3])
+config = json.loads((source / "config.json").read_text())
+data = (source / "model.safetensors").read_bytes()
+n = struct.unpack("<Q", data[:8])[0]
+header = {k: v for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__"}
+tensors = {k: [v, data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]] for k, v in header.items()}
+for edit in sys.argv[3:]:
+    what, _, value = edit.partition("=")
+    if what.startswith("config."): config[what[7:]] = json.loads(value)
+    elif what == "drop": del tensors[value]
+    elif what == "shape": tensors[value.split(":")[0]][0]["shape"] = json.loads(value.split(":")[1])
+    elif what == "nan": tensors[value][1] = b"\xff\x7f" + tensors[value][1][2:]
+    elif what == "fuse":
+        for layer in range(config["num_hidden_layers"]):
+            p, experts = f"model.layers.{layer}.block_sparse_moe.experts.", range(config["num_local_experts"])
+            tensors[f"model.layers.{layer}.mlp.gate.weight"] = tensors.pop(p.replace("experts.", "gate.weight"))
+            both = b"".join(tensors[f"{p}{e}.{w}.weight"][1] for e in experts for w in ("w1", "w3"))
+            down = b"".join(tensors[f"{p}{e}.w2.weight"][1] for e in experts)
+            (hidden, dim), dtype = tensors[p + "0.w1.weight"][0]["shape"], tensors[p + "0.w1.weight"][0]["dtype"]
+            for e in experts:
+                for w in ("w1", "w2", "w3"): del tensors[f"{p}{e}.{w}.weight"]
+            q = f"model.layers.{layer}.mlp.experts."
+            tensors[q + "gate_up_proj"] = [{"dtype": dtype, "shape": [len(experts), 2 * hidden, dim]}, both]
+            tensors[q + "down_proj"] = [{"dtype": dtype, "shape": [len(experts), dim, hidden]}, down]
+at = 0
+for t in tensors.values():
+    t[0]["data_offsets"] = [at, at + len(t[1])]
+    at += len(t[1])
+head = json.dumps({k: t[0] for k, t in tensors.items()}).encode()
+head += b" " * (-len(head) % 8)
+out.mkdir()
+(out / "config.json").write_text(json.dumps(config))
+(out / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + b"".join(t[1] for t in tensors.values()))
+P
+edited() { # edited MODEL EDIT...: prints the name of the edited copy
+    python3 "$tmp/edit.py" "$F/$1" "$tmp/m$BASHPID" "${@:2}" && echo "$tmp/m$BASHPID"
+}
+logits() { RUN_CPU=ref "$RUN" "$1" -m logits --tokens 1,34,43,18 --json --all; }
+
+check "info says how many experts and parameters a token uses" python3 -c '
+import json, sys
+i = json.load(open(sys.argv[1]))
+assert (i["experts"], i["experts_used"], i["shared_dim"]) == (5, 2, 0), i
+dim = hidden = 16
+assert i["params"] - i["active_params"] == 2 * 3 * 3 * dim * hidden, i' <("$RUN" $F/mixtral -m info --json)
+check "info as text" grep -q "2 of 5 experts, SwiGLU" <("$RUN" $F/mixtral -m info)
+check "the fused layout is the same model" cmp <(logits $F/mixtral) <(logits "$(edited mixtral fuse)")
+check "noise of training changes nothing" cmp <(logits "$(edited mixtral config.num_experts_per_tok=5)") \
+    <(logits "$(edited mixtral config.num_experts_per_tok=5 config.router_jitter_noise=0.1)")
+
+w=model.layers.1.block_sparse_moe
+bad() { refused "$1" 1 "$2" "$(edited "${@:3}")" -m logits --tokens 1; }
+bad "more experts used than there are" "num_experts_per_tok: expected 1 to the 5 experts there are, found 6" mixtral \
+    config.num_experts_per_tok=6
+bad "no expert used" "num_experts_per_tok: expected 1 to" mixtral config.num_experts_per_tok=0
+bad "no experts" "num_local_experts: expected 1 to 1024 experts, found 0" mixtral config.num_local_experts=0
+bad "an expert too many in the file" "experts.4.w1.weight: expected experts 0 to 3, found expert 4" mixtral \
+    config.num_local_experts=4 drop=$w.gate.weight drop=model.layers.0.block_sparse_moe.gate.weight
+bad "an expert's tensor missing" "layer 1: expected the tensor of 5 experts, found none of expert 3" mixtral \
+    drop=$w.experts.3.w2.weight
+bad "the router missing" "router of layer 1: expected the tensor, found none" mixtral drop=$w.gate.weight
+bad "a router of the wrong shape" "gate.weight: shape: expected \[5, 16\], found \[10, 8\]" mixtral \
+    "shape=$w.gate.weight:[10, 8]"
+bad "fused experts of the wrong number" "expected matrices of 4 experts" mixtral fuse config.num_local_experts=4
+bad "a NaN in the router" "expected a finite number, found nan" mixtral nan=$w.gate.weight
+refused "a NaN in the router, looked for" 1 "layer 1, router, row 0.*operand router, row 0, column 0, is nan" \
+    "$(edited mixtral nan=$w.gate.weight)" -m logits --tokens 1 --check
+bad "a NaN in an expert" "found nan" mixtral nan=$w.experts.0.w2.weight nan=$w.experts.1.w2.weight \
+    nan=$w.experts.2.w2.weight nan=$w.experts.3.w2.weight nan=$w.experts.4.w2.weight
+bad "experts in a LLaMA" "num_local_experts: expected 0, found 5" mixtral 'config.model_type="llama"'
