@@ -52,10 +52,13 @@ static float *row_of(const Pass *p, const Head *h, int r, int d) {
 /* x = w xn + bias */
 static void project(const Pass *p, const Rows *xn, const AttentionState *s, Head h) {
     int d = s->cache.head_dim, from = h.head * d, to = from + d;
-    float clamp = s->config.clamp;
     matmul_piece(h.x, (size_t)(h.of * d), h.w, h.bias, xn, false, from, to);
     watch_columns(p, h.name, h.x, h.of * d, from, to);
-    for (int r = 0; r < p->n && clamp > 0; r++)
+}
+
+static void clamp_head(const Pass *p, const AttentionState *s, Head h) {
+    float clamp = s->config.clamp;
+    for (int r = 0, d = s->cache.head_dim; r < p->n && clamp > 0; r++)
         for (float *x = row_of(p, &h, r, d), *end = x + d; x < end; x++)
             *x = *x > clamp ? clamp : *x < -clamp ? -clamp : *x; /* NaN stays NaN */
 }
@@ -74,6 +77,7 @@ static void rotate_and_store(const Pass *p, const AttentionWeights *w, Attention
     bool local = w->rope == ROPE_LOCAL || (h.kind == ROTATE_K && s->rotate[p->layer] & ROTATE_K_LOCAL);
     const RopeTable *table = &s->rope[local];
     if (normed && !after) norm_head(p, s, h);
+    clamp_head(p, s, h); /* after the norm: OLMoE */
     if (s->rotate[p->layer] & h.kind) rope_apply(row_of(p, &h, 0, d), p->n, 1, h.of * d, table, p->rope_pos);
     if (normed && after) norm_head(p, s, h);
     if (s->rope[0].rotary_dim && h.rotated_name)

@@ -29,6 +29,12 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
             mscale_all_dim=1.0, llama_4_scaling_beta=0.3)
 WINDOW, FOUR = dict(sliding_window=8), dict(sliding_window=8, num_hidden_layers=4)
 HEAD = dict(head_dim=8)
+GRANITE = dict(embedding_multiplier=12.0, logits_scaling=2.0, residual_multiplier=0.22, attention_multiplier=0.25)
+EXPERTS = dict(num_experts_per_tok=3, moe_intermediate_size=8)
+OSS = dict(WINDOW, num_local_experts=5, num_experts_per_tok=2,
+           rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, original_max_position_embeddings=16,
+                                beta_fast=32.0, beta_slow=1.0, truncate=False))
+NO_GGUF = ("olmoe_clip", "gpt_oss_clamp")  # llama.cpp's code has other numbers
 # name: model_type, what differs from BASE
 MODELS = {
     "mistral": ("mistral", dict(WINDOW, **HEAD)),
@@ -51,8 +57,7 @@ MODELS = {
     "olmo2": ("olmo2", {}),
     "olmo3": ("olmo3", FOUR),
     "exaone4": ("exaone4", dict(FOUR, sliding_window_pattern=4, **HEAD)),
-    "granite": ("granite", dict(embedding_multiplier=12.0, logits_scaling=2.0, residual_multiplier=0.22,
-                                attention_multiplier=0.25)),
+    "granite": ("granite", GRANITE),
     "smollm3": ("smollm3", dict(num_hidden_layers=4)),
     "stablelm": ("stablelm", dict(use_qkv_bias=True)),
     "stablelm_parallel": ("stablelm", dict(use_parallel_residual=True)),
@@ -80,6 +85,15 @@ MODELS = {
                                                                           rope_theta=10000.0))),
     "gpt_bigcode": ("gpt_bigcode", GPT2),
     "mixtral": ("mixtral", dict(num_local_experts=5, num_experts_per_tok=2)),
+    "qwen2_moe": ("qwen2_moe", dict(EXPERTS, num_experts=5, shared_expert_intermediate_size=24)),
+    "qwen3_moe": ("qwen3_moe", dict(EXPERTS, num_experts=5, norm_topk_prob=True, **HEAD)),
+    "olmoe": ("olmoe", dict(num_experts=5, num_experts_per_tok=3)),
+    "olmoe_clip": ("olmoe", dict(num_experts=5, num_experts_per_tok=3, clip_qkv=0.5, norm_topk_prob=True)),
+    "granitemoe": ("granitemoe", dict(num_local_experts=5, num_experts_per_tok=2, **GRANITE)),
+    "granitemoeshared": ("granitemoeshared", dict(num_local_experts=5, num_experts_per_tok=2,
+                                                  shared_intermediate_size=24, **GRANITE)),
+    "gpt_oss": ("gpt_oss", dict(OSS, **HEAD)),
+    "gpt_oss_clamp": ("gpt_oss", dict(OSS, swiglu_limit=0.5, swiglu_alpha=1.2, **HEAD)),
 }
 
 
@@ -190,7 +204,7 @@ def main():
     root.mkdir(parents=True, exist_ok=True)
     for name in args or MODELS:
         make(name)
-        said = write_gguf(name, source) if source else "as it was"
+        said = write_gguf(name, source) if source and name not in NO_GGUF else "as it was"
         print(f"{name}: GGUF {said}")
     write_defaults()
     print(f"{sum(p.stat().st_size for p in root.rglob('*') if p.is_file())} bytes")

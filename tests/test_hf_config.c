@@ -23,7 +23,7 @@ static void config_json_is_refused_by_name(void **state) {
         {"\"mlp_bias\": false", "\"is_causal\": false", "is_causal: expected true, found false"},
         {"\"mlp_bias\": false", "\"is_causal\": true", ""},
         {"\"mlp_bias\": false", "\"use_rope\": false", "use_rope: expected a key this program knows"},
-        {"\"mlp_bias\": false", "\"norm_topk_prob\": false", "norm_topk_prob: expected a key this program knows"},
+        {"\"mlp_bias\": false", "\"topk_group\": 1", "topk_group: expected a key this program knows"},
         {"\"mlp_bias\": false", "\"rope_kind\": null", "rope_kind: expected a key this program knows"},
         {"\"mlp_bias\": false", "\"quantization_config\": null", ""},
         {"\"mlp_bias\": false", "\"quantization_config\": {}", "quantization_config: expected null"},

@@ -55,6 +55,11 @@ assert (i["experts"], i["experts_used"], i["shared_dim"]) == (5, 2, 0), i
 dim = hidden = 16
 assert i["params"] - i["active_params"] == 2 * 3 * 3 * dim * hidden, i' <("$RUN" $F/mixtral -m info --json)
 check "info as text" grep -q "2 of 5 experts, SwiGLU" <("$RUN" $F/mixtral -m info)
+check "the shared expert counts as active" python3 -c '
+import json, sys
+i = json.load(open(sys.argv[1]))
+assert (i["experts"], i["experts_used"], i["hidden_dim"], i["shared_dim"]) == (5, 3, 8, 24), i
+assert i["params"] - i["active_params"] == 2 * 2 * 3 * 16 * 8, i' <("$RUN" $F/qwen2_moe -m info --json)
 check "the fused layout is the same model" cmp <(logits $F/mixtral) <(logits "$(edited mixtral fuse)")
 check "noise of training changes nothing" cmp <(logits "$(edited mixtral config.num_experts_per_tok=5)") \
     <(logits "$(edited mixtral config.num_experts_per_tok=5 config.router_jitter_noise=0.1)")
@@ -78,4 +83,13 @@ refused "a NaN in the router, looked for" 1 "layer 1, router, row 0.*operand rou
     "$(edited mixtral nan=$w.gate.weight)" -m logits --tokens 1 --check
 bad "a NaN in an expert" "found nan" mixtral nan=$w.experts.0.w2.weight nan=$w.experts.1.w2.weight \
     nan=$w.experts.2.w2.weight nan=$w.experts.3.w2.weight nan=$w.experts.4.w2.weight
+bad "dense layers among those with experts" "mlp_only_layers: expected null" qwen2_moe "config.mlp_only_layers=[0]"
+bad "every second layer with experts" "decoder_sparse_step: expected 1" qwen3_moe config.decoder_sparse_step=2
+bad "the shared expert missing" "shared.w_up of layer 0: expected the tensor, found none" qwen2_moe \
+    drop=model.layers.0.mlp.shared_expert.up_proj.weight
+bad "sinks missing" "sinks of layer 0: expected the tensor, found none" gpt_oss drop=model.layers.0.self_attn.sinks
+bad "an expert's bias missing" "experts.b_down of layer 1: expected the tensor of 5 experts, found none of expert 0" \
+    gpt_oss drop=model.layers.1.mlp.experts.down_proj_bias
+bad "experts as rows where columns belong" "gate_up_proj: shape: expected \[5, 16, 32\], found 160 rows of 16 values" \
+    gpt_oss "shape=model.layers.0.mlp.experts.gate_up_proj:[5, 32, 16]"
 bad "experts in a LLaMA" "num_local_experts: expected 0, found 5" mixtral 'config.model_type="llama"'

@@ -39,9 +39,29 @@
 #define WINDOW(n)                                                                                                      \
     { KEY_WINDOW, NULL, n }
 #define NO_WINDOW                                                                                                      \
-    { KEY_WINDOW, NULL, NAN } /* the family has the key, and none where it is left out */
-#define EXPERTS(n, used)                                                                                               \
-    {KEY_EXPERTS, NULL, n}, { KEY_EXPERTS_USED, NULL, used }
+    { KEY_WINDOW, NULL, NAN }         /* the family has the key, and none where it is left out */
+#define EXPERTS(name, other, n, used) /* configurations have either name */                                            \
+    {KEY_EXPERTS, name, n}, {KEY_EXPERTS, other, n}, { KEY_EXPERTS_USED, NULL, used }
+#define LOCAL_EXPERTS(n, used) EXPERTS("num_local_experts", "num_experts", n, used)
+#define NUM_EXPERTS(n, used)   EXPERTS("num_experts", "num_local_experts", n, used)
+#define EXPERT_WIDTH(n)                                                                                                \
+    { KEY_EXPERT_DIM, NULL, n }
+#define RENORMALIZE(x)                                                                                                 \
+    { KEY_RENORMALIZE, NULL, x }
+#define GRANITE_SCALES                                                                                                 \
+    {KEY_EMB_SCALE, NULL, 1}, {KEY_RESIDUAL_SCALE, NULL, 1}, {KEY_ATTN_SCALE, NULL, 1}, {KEY_LOGIT_DIVISOR, NULL, 1},  \
+    {                                                                                                                  \
+        KEY_LOGIT_SCALE, "-", NAN                                                                                      \
+    }
+#define GRANITE_EXPERTS                                                                                                \
+    {FIELD_ROUTER, L "block_sparse_moe.router.layer.weight"}, {FIELD_ROUTER, L "block_sparse_moe.router.weight"},      \
+        {FIELD_EXPERTS_GATE_UP, L "block_sparse_moe.input_linear.weight"},                                             \
+        {FIELD_EXPERTS_GATE_UP, L "block_sparse_moe.experts.gate_up_proj"},                                            \
+        {FIELD_EXPERTS_DOWN, L "block_sparse_moe.output_linear.weight"},                                               \
+        {FIELD_EXPERTS_DOWN, L "block_sparse_moe.experts.down_proj"}, {FIELD_EXPERT_GATE, NULL},                       \
+        {FIELD_EXPERT_UP, NULL}, {                                                                                     \
+        FIELD_EXPERT_DOWN, NULL                                                                                        \
+    }
 #define PATTERN(n)                                                                                                     \
     { KEY_WINDOW_PATTERN, NULL, n }
 
@@ -65,6 +85,8 @@ static const RopeConfig yarn_16 = {.scaling = ROPE_SCALING_YARN,
                                    .mscale = 1,
                                    .mscale_all_dim = 1,
                                    .truncate = true};
+static const RopeConfig yarn_32 = {
+    .scaling = ROPE_SCALING_YARN, .factor = 32, .original_ctx = 4096, .beta_fast = 32, .beta_slow = 1};
 static const RopeConfig llama3_8 = {
     .scaling = ROPE_SCALING_LLAMA3, .factor = 8, .original_ctx = 8192, .low_freq_factor = 1, .high_freq_factor = 4};
 static const RopeConfig llama3_16 = {
@@ -91,8 +113,38 @@ const Arch archs[] = {
                       {FIELD_EXPERT_GATE, L "block_sparse_moe.experts.@.w1.weight"},
                       {FIELD_EXPERT_UP, L "block_sparse_moe.experts.@.w3.weight"},
                       {FIELD_EXPERT_DOWN, L "block_sparse_moe.experts.@.w2.weight"}),
-     .keys =
-         KEYS(CTX(131072), EPS(1e-5), KV(8), THETA(1e6), NO_WINDOW, EXPERTS(8, 2), {KEY_EXPERTS, "num_experts", 8})},
+     .keys = KEYS(CTX(131072), EPS(1e-5), KV(8), THETA(1e6), NO_WINDOW, LOCAL_EXPERTS(8, 2))},
+    {"qwen2_moe", "Qwen2MoeForCausalLM", "qwen2moe", LLAMA, .qkv_bias = BIAS_BY_KEY,
+     .traits = ARCH_WHOLE_ROTARY | ARCH_USE_WINDOW | ARCH_LAYER_TYPES | ARCH_FIRST_WINDOWS,
+     .keys = KEYS(CTX(32768), EPS(1e-6), KV(16), WINDOW(4096), PATTERN(2), {KEY_MAX_WINDOW_LAYERS, NULL, 28},
+                  {KEY_QKV_BIAS, "qkv_bias", 1}, NUM_EXPERTS(60, 4), EXPERT_WIDTH(1408), {KEY_SHARED_DIM, NULL, 5632},
+                  RENORMALIZE(0))},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3moe", LLAMA, BIASES, .qk_norm = QK_NORM_HEAD,
+     .traits = ARCH_WHOLE_ROTARY | ARCH_USE_WINDOW | ARCH_RENORMALIZED,
+     .keys = KEYS(CTX(32768), EPS(1e-6), KV(4), WINDOW(4096), NUM_EXPERTS(128, 8), EXPERT_WIDTH(768), RENORMALIZE(0))},
+    {"olmoe", "OlmoeForCausalLM", "olmoe", LLAMA, BIASES, .qk_norm = QK_NORM_WHOLE, .traits = ARCH_WHOLE_ROTARY,
+     .keys = KEYS(CTX(4096), EPS(1e-5), {KEY_CLAMP, NULL, NAN}, NUM_EXPERTS(64, 8), RENORMALIZE(0))},
+    {"granitemoe", "GraniteMoeForCausalLM", "granitemoe", LLAMA, BIASES, PERMUTED,
+     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_RENORMALIZED, .tensors = NAMES(GRANITE_EXPERTS),
+     .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES, LOCAL_EXPERTS(8, 2))},
+    {"granitemoeshared", "GraniteMoeSharedForCausalLM", "granitemoe", LLAMA, BIASES, PERMUTED,
+     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_RENORMALIZED,
+     .tensors = NAMES(GRANITE_EXPERTS, {FIELD_SHARED_GATE_UP, L "shared_mlp.input_linear.weight"},
+                      {FIELD_SHARED_DOWN, L "shared_mlp.output_linear.weight"}, {FIELD_SHARED_GATE, NULL},
+                      {FIELD_SHARED_UP, NULL}, {FIELD_SHARED_SCALE, NULL}),
+     .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES, LOCAL_EXPERTS(8, 2),
+                  {KEY_SHARED_DIM, "shared_intermediate_size", 0})},
+    {"gpt_oss", "GptOssForCausalLM", "gpt-oss", BLOCK(RMSNORM, SWIGLU_OSS, ROPE), BIASES, .mlp_bias = BIAS_ALWAYS,
+     .split = SPLIT_COLUMNS, .rope = &yarn_32,
+     .traits = ARCH_WHOLE_ROTARY | ARCH_LAYER_TYPES | ARCH_SINKS | ARCH_RENORMALIZED,
+     .tensors = NAMES({FIELD_ROUTER, L "mlp.router.weight"}, {FIELD_ROUTER_BIAS, L "mlp.router.bias"},
+                      {FIELD_EXPERTS_GATE_UP_BIAS, L "mlp.experts.gate_up_proj_bias"},
+                      {FIELD_EXPERTS_DOWN_BIAS, L "mlp.experts.down_proj_bias"}, {FIELD_EXPERT_GATE, NULL},
+                      {FIELD_EXPERT_UP, NULL}, {FIELD_EXPERT_DOWN, NULL}),
+     .gguf_names = NAMES({FIELD_FFN_NORM, "blk.#.post_attention_norm.weight"}, {FIELD_ATTN_POST_NORM, NULL}),
+     .keys = KEYS(CTX(131072), EPS(1e-5), KV(8), HEAD(64), THETA(150000), WINDOW(128), PATTERN(2),
+                  LOCAL_EXPERTS(128, 4), {KEY_EXPERT_DIM, "-", NAN}, {KEY_SWIGLU_ALPHA, NULL, 1.702},
+                  {KEY_SWIGLU_LIMIT, NULL, 7}, {KEY_QKV_BIAS, NULL, 1})},
     {"phi3", "Phi3ForCausalLM", "phi3", LLAMA, .tensors = fused_qkv_gate_up, .gguf_names = gguf_gate_up,
      .keys = KEYS(CTX(4096), EPS(1e-5), NO_WINDOW)},
     {"gemma", "GemmaForCausalLM", "gemma", BLOCK(RMSNORM, GEGLU, ROPE), BIASES,
@@ -130,9 +182,7 @@ const Arch archs[] = {
      .traits = ARCH_WHOLE_ROTARY | ARCH_POST_NORMS | ARCH_NO_PRE_NORM | ARCH_LAYER_TYPES | ARCH_FULL_WITHOUT_ROPE,
      .tensors = four_norms, .keys = KEYS(CTX(2048), EPS(1e-5), KV(32), WINDOW(4096), PATTERN(4))},
     {"granite", "GraniteForCausalLM", "granite", LLAMA, BIASES, PERMUTED, .mlp_bias = BIAS_BY_KEY,
-     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS,
-     .keys = KEYS(CTX(2048), EPS(1e-6), {KEY_EMB_SCALE, NULL, 1}, {KEY_RESIDUAL_SCALE, NULL, 1},
-                  {KEY_ATTN_SCALE, NULL, 1}, {KEY_LOGIT_DIVISOR, NULL, 1}, {KEY_LOGIT_SCALE, "-", NAN})},
+     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS, .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES)},
     {"minicpm", "MiniCPMForCausalLM", "minicpm", LLAMA, PERMUTED, .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS,
      .keys = KEYS(CTX(2048), EPS(1e-6), TIED, {KEY_EMB_SCALE, "scale_emb", 1}, {KEY_DEPTH_SCALE, NULL, NAN},
                   {KEY_DIM_BASE, NULL, NAN}, {KEY_LOGIT_SCALE, "-", NAN}, {KEY_RESIDUAL_SCALE, "-", NAN})},

@@ -383,6 +383,7 @@ static int read_config(Checkpoint *ck, Keys *k, Error *e) {
     *r = rope_defaults(c, a->gguf_pairing);
     if (f.given[KEY_ROPE_THETA]) r->theta = f.value[KEY_ROPE_THETA];
     if (f.given[KEY_ROTARY_DIM]) r->rotary_dim = (int)f.value[KEY_ROTARY_DIM];
+    if (a->rope) r->truncate = a->rope->truncate; /* which a GGUF cannot say */
     bool sets = find_tensor(ck, "rope_factors_long.weight") && find_tensor(ck, "rope_factors_short.weight");
     if (read_rope_rule(k, r, c->n_ctx, sets) || read_factors(ck, r, e) || read_layers(ck, k, &f, e)) return -1;
     if (a->traits & ARCH_LOCAL_ROPE) { /* llama.cpp scales the layers without a window only */
@@ -425,6 +426,28 @@ static int read_xielu(Checkpoint *ck, Error *e) {
     return 0;
 }
 
+/* Families that share a name are told by a key: OLMo 2 with a window is OLMo 3, a LLaMA with experts is a Mixtral. */
+static int choose_family(Checkpoint *ck, Error *e) {
+    static const struct {
+        const char *name;
+        int64_t least;
+        Key key; /* of the other family */
+    } told_by[] = {{"attention.sliding_window", 0, KEY_WINDOW},
+                   {"expert_count", 2, KEY_EXPERTS},
+                   {"expert_shared_feed_forward_length", 1, KEY_SHARED_DIM}};
+    for (size_t i = 0; i < sizeof told_by / sizeof *told_by; i++) {
+        char name[128];
+        int64_t x = -1;
+        snprintf(name, sizeof name, "%s.%s", ck->family->gguf, told_by[i].name);
+        if (gguf_get_int(&ck->gguf, name, &x, 0, INT32_MAX, e) < 0) return -1;
+        for (const Arch *a = archs; a < archs + n_archs && x >= told_by[i].least; a++) {
+            bool other = a->gguf && strcmp(a->gguf, ck->family->gguf) == 0 && key_default_given(a, told_by[i].key);
+            if (other && (i || a->traits & ARCH_LAYER_TYPES)) ck->family = a;
+        }
+    }
+    return 0;
+}
+
 int gguf_model_open(Checkpoint *ck, Error *e) {
     Gguf *g = &ck->gguf;
     if (gguf_open(g, &ck->files[0], e) || open_parts(ck, e)) return -1;
@@ -434,15 +457,7 @@ int gguf_model_open(Checkpoint *ck, Error *e) {
     if (found < 0) return -1;
     if (!found) return fail(e, "%s: general.architecture: expected the key, found none", ck->path);
     if (!ck->family && !(ck->family = arch_find(STYLE_GGUF, arch.s, arch.n, ck->path, e))) return -1;
-    char window[128], experts[128];
-    int64_t n_experts = 0;
-    snprintf(window, sizeof window, "%s.attention.sliding_window", ck->family->gguf);
-    snprintf(experts, sizeof experts, "%s.expert_count", ck->family->gguf);
-    if (gguf_get_int(g, experts, &n_experts, 0, INT32_MAX, e) < 0) return -1;
-    for (const Arch *a = archs; a < archs + n_archs && n_experts > 1; a++) /* a LLaMA with experts is a Mixtral */
-        if (a->gguf && strcmp(a->gguf, ck->family->gguf) == 0 && key_default_given(a, KEY_EXPERTS)) ck->family = a;
-    for (const Arch *a = archs; a < archs + n_archs && gguf_find(g, window); a++) /* OLMo 2 with a window is OLMo 3 */
-        if (a->gguf && strcmp(a->gguf, ck->family->gguf) == 0 && (a->traits & ARCH_LAYER_TYPES)) ck->family = a;
+    if (choose_family(ck, e)) return -1;
     ck->arch = ck->family->name;
     Keys k = {.g = g, .arch = ck->family->gguf, .path = ck->path, .e = e};
     if (read_config(ck, &k, e) || check_vocabulary(ck, e)) return -1;

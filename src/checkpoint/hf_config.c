@@ -224,7 +224,7 @@ static int read_activation(const Reader *r) {
     const char *key = a->activation ? a->activation : "hidden_act", *expected = NULL;
     const cJSON *act = get(r->root, key);
     bool gated = ffn_is_gated(c->ffn);
-    if (!given(r->root, key)) return 0;
+    if (!given(r->root, key) || a->ffn == FFN_SWIGLU_OSS) return 0; /* gpt-oss does not read it */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         int kind = gated ? known[i].gated : known[i].plain;
         if ((FfnKind)kind == a->ffn && !expected) expected = known[i].name;

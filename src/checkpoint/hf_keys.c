@@ -44,6 +44,9 @@ static const struct {
     {"output_past", ANY},
     {"router_aux_loss_coef", ANY},
     {"router_jitter_noise", ANY},
+    {"experts_per_token", ANY}, /* gpt-oss: num_experts_per_tok says it again */
+    {"initial_context_length", ANY},
+    {"decoder_sparse_step", IS_1},
     {"output_router_logits", ANY},
     {"z_loss_coefficient", ANY},
     {"bos_token_id", ANY},

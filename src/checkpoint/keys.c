@@ -233,7 +233,8 @@ int layer_kinds(Checkpoint *ck, const Facts *f, const char *path, const char *pr
     for (int i = 0; i < c->n_layers; i++) {
         bool full = pattern && (a->traits & ARCH_FIRST_FULL ? i % pattern == 0 : (i + 1) % pattern == 0);
         if (a->traits & ARCH_FIRST_WINDOWS) full |= i >= fact(f, KEY_MAX_WINDOW_LAYERS, 0);
-        else if (follows_switch && f->given[KEY_MAX_WINDOW_LAYERS]) full = i < f->value[KEY_MAX_WINDOW_LAYERS];
+        else if (follows_switch && key_default_given(a, KEY_MAX_WINDOW_LAYERS))
+            full = i < fact(f, KEY_MAX_WINDOW_LAYERS, 0);
         bool bare = no_rope && (i + 1) % no_rope == 0;
         if (no_rope) full = !bare; /* SmolLM3: a window, where there is one, is for the layers without RoPE */
         kinds[i] = (LayerKind){.windowed = window && !full, .window = window, .no_rope = bare};

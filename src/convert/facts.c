@@ -98,6 +98,7 @@ static const char *gguf_cannot_say(const Arch *a, const Config *c, const Weights
     if (c->moe.n_experts && c->moe.renormalize != ((a->traits & ARCH_RENORMALIZED) != 0))
         return c->moe.renormalize ? "weights of the experts that add up to 1"
                                   : "weights of the experts that do not add up to 1";
+    if (c->attn.clamp != 0 && c->attn.qk_norm != QK_NORM_NONE) return "a clamp of normed q and k";
     for (Key k = KEY_SWIGLU_ALPHA; k <= KEY_SWIGLU_LIMIT; k++) {
         float found = k == KEY_SWIGLU_ALPHA ? c->moe.alpha : c->moe.limit;
         if (key_default_given(a, k) && found != (float)key_default(a, k)) return "that clamp of the experts";

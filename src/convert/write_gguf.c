@@ -197,12 +197,12 @@ static void rope_extra(Extra *x, const RopeConfig *r) {
 
 int write_gguf(Writer *w) {
     const RopeConfig *r = &w->config.rope;
-    bool rope = w->config.pos == POS_ROPE;
+    bool rope = w->config.pos == POS_ROPE, truncate = !w->family->rope || w->family->rope->truncate;
     if (rope && r->rotary_dim != w->config.head_dim && (w->family->traits & ARCH_WHOLE_ROTARY))
         return fail(w->e, "%s: rotary dimension: expected head_dim %d for GGUF %s, found %d", w->ck->path,
                     w->config.head_dim, w->family->gguf, r->rotary_dim);
     if (rope && (r->scaling == ROPE_SCALING_DYNAMIC ||
-                 (r->scaling == ROPE_SCALING_YARN && ((r->mscale != 0 && r->mscale != 1) || !r->truncate))))
+                 (r->scaling == ROPE_SCALING_YARN && ((r->mscale != 0 && r->mscale != 1) || r->truncate != truncate))))
         return fail(w->e, "%s: rope scaling: expected a rule that GGUF can hold, found another", w->ck->path);
     Keys k = {.arch = w->family->gguf};
     Table table = {0};

@@ -38,15 +38,15 @@ static void norm_heads(Case *c, float *x) {
     if (c->stored_in_pairs) explain_reorder(x, c->ref->n, cols, heads, rotary, true, c->line);
 }
 
-/* q or k as RoPE gets it: clamped and normed where the model does so. The caller frees it; NULL: no memory. */
+/* q or k as RoPE gets it: normed and clamped where the model does so. The caller frees it; NULL: no memory. */
 static float *rotation_input(Case *c, const float *x) {
     size_t n = explain_size(c, c->step);
     float *y = malloc(n * sizeof *y);
     c->no_memory |= !y;
     if (!y) return NULL;
     memcpy(y, x, n * sizeof *y);
-    explain_clamp(c, y, n);
     if (!normed_after(c)) norm_heads(c, y);
+    explain_clamp(c, y, n);
     return y;
 }
 
