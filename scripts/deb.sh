@@ -2,11 +2,17 @@
 # deb.sh PROGRAM NAME OUT.deb - a Debian package of what `make install` installs, with the dependencies of PROGRAM.
 set -euo pipefail
 program=$1 name=$2 out=$3
+mail=noreply@$name.org
 version=$("$program" --version | head -n 1 | cut -d' ' -f2)
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 make --no-print-directory -s install DESTDIR="$root" PREFIX=/usr
 mkdir -p "$root/DEBIAN" "$root/usr/share/doc/$name"
+# Libraries of several machines live side by side.
+multiarch=$("${CC:-gcc}" -dumpmachine)
+mkdir "$root/usr/lib/$multiarch"
+mv "$root"/usr/lib/lib* "$root/usr/lib/pkgconfig" "$root/usr/lib/$multiarch/"
+sed -i "s|/lib |/lib/$multiarch |" "$root/usr/lib/$multiarch/pkgconfig/$name.pc"
 strip --strip-unneeded "$root/usr/bin/$name"
 gzip -9nf "$root/usr/share/man/man1/$name.1"
 {
@@ -21,9 +27,9 @@ gzip -9nf "$root/usr/share/man/man1/$name.1"
 {
     echo "$name ($version) unstable; urgency=low"
     echo
-    sed -n "/^## $version/,/^## /s/^- /  * /p" CHANGELOG.md
+    sed -n "/^## $version/,/^## /s/^- /* /p" CHANGELOG.md | while read -r line; do echo "  $line" | fold -s -w 76 | sed '2,$s/^/    /; s/ *$//'; done
     echo
-    echo " -- The authors of $name <$name@localhost>  $(date -R -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}")"
+    echo " -- The authors of $name <$mail>  $(date -R -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}")"
 } | gzip -9n >"$root/usr/share/doc/$name/changelog.gz"
 # The package of each library that the program is linked with.
 depends=$(ldd "$program" | awk '$3 ~ /^\// { print $3 }' | while read -r file; do
@@ -35,7 +41,7 @@ Version: $version
 Section: science
 Priority: optional
 Architecture: $(dpkg --print-architecture)
-Maintainer: The authors of $name <$name@localhost>
+Maintainer: The authors of $name <$mail>
 Installed-Size: $(du -ks "$root/usr" | cut -f1)
 Depends: $depends
 Description: run LLaMA and GPT-2 checkpoints, and see how they compute

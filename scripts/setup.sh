@@ -23,6 +23,7 @@ gate=(
     clang-tidy-14 cppcheck    # make tidy, make cppcheck
     clang-format-14           # make format-check
     valgrind                  # make valgrind
+    lintian                   # tests/test_install.sh
 )
 checks=(
     libclang-rt-14-dev        # make fuzz

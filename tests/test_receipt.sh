@@ -17,6 +17,19 @@ P
 for j in 1 2 3; do
     check "replay with $j threads" diff "$tmp/text" <("$RUN" --replay "$tmp/r.json" -j $j 2>/dev/null)
 done
+# The text is a level's: a receipt names it, and replay uses it where the CPU has it.
+for level in ref avx2 avxvnni avx512; do
+    "$RUN" --version | grep -q "^kernels: .* of .*$level" || continue
+    RUN_CPU=$level "$RUN" $M -n 60 -i ROMEO: --deterministic -s 3 --receipt "$tmp/$level.json" >"$tmp/$level.text" 2>/dev/null
+    for j in 1 3; do
+        check "replay of $level with $j threads" diff "$tmp/$level.text" <("$RUN" --replay "$tmp/$level.json" -j $j 2>/dev/null)
+    done
+done
+RUN_CPU=ref "$RUN" weights/rung4 -t 0 -n 60 -i ROMEO: --deterministic --receipt "$tmp/f32.json" >"$tmp/f32.text" 2>/dev/null
+RUN_CPU=avx2 "$RUN" --replay "$tmp/f32.json" >"$tmp/out" 2>"$tmp/err"
+code=$?
+check "another level gives the text again, or says what differs" sh -c "diff '$tmp/f32.text' '$tmp/out' && [ $code -eq 0 ] || \
+    { [ $code -eq 1 ] && grep -q 'found another from token' '$tmp/err'; }"
 "$RUN" --replay "$tmp/r.json" >/dev/null 2>"$tmp/err"
 check "replay succeeds" grep -q '^stop: ' <(tail -n 1 "$tmp/err")
 cp $M "$tmp/copy.gguf"

@@ -77,6 +77,76 @@ def broken(directory):
     check("killed while it writes: the file stays readable", fine == 25, f"{fine} of 25 readable, {killed} killed")
 
 
+DIES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+/* Dies at the N-th call of those that write a session; before (0) or after (1) it is done. */
+static void step(int after) {
+    static int calls;
+    const char *at = getenv("DIE_AT");
+    calls += !after;
+    if (at && calls == atoi(at) && after == (getenv("DIE_AFTER") != NULL)) kill(getpid(), SIGKILL);
+}
+#define WRAP(type, name, parameters, arguments)                      \
+    type name parameters {                                           \
+        type(*real) parameters;                                      \
+        *(void **)&real = dlsym(RTLD_NEXT, #name);                   \
+        step(0);                                                     \
+        type result = real arguments;                                \
+        step(1);                                                     \
+        return result;                                               \
+    }
+static int ours(FILE *f) { return f != stdout && f != stderr; }
+size_t fwrite(const void *data, size_t size, size_t n, FILE *f) {
+    size_t (*real)(const void *, size_t, size_t, FILE *);
+    *(void **)&real = dlsym(RTLD_NEXT, "fwrite");
+    if (ours(f)) step(0);
+    size_t done = real(data, size, n, f);
+    if (ours(f)) fflush(f), step(1); /* what was written so far is in the file */
+    return done;
+}
+WRAP(int, fsync, (int fd), (fd))
+WRAP(int, rename, (const char *from, const char *to), (from, to))
+"""
+
+
+def every_write(directory):
+    """The program dies before and after each write, the synchronization and the renaming."""
+    path, source, library = (os.path.join(directory, name) for name in ("session", "dies.c", "dies.so"))
+    with open(source, "w") as f:
+        f.write(DIES)
+    cc = os.environ.get("CC", "gcc").split()
+    if any(x in RUN for x in ("asan", "tsan", "emulated")) or subprocess.run([*cc, "-shared", "-fPIC", "-o", library, source, "-ldl"], capture_output=True).returncode:
+        print("skip killed at every write: no library can be put before this program's")
+        return
+    old, new = ("-i", "Old.", "-n", "1", "-t", "0"), ("-i", "Old. And new.", "-n", "1", "-t", "0")
+    run(*old, "--session", path)
+    keep = open(path, "rb").read()
+    run(*new, "--session", path)
+    wanted = open(path, "rb").read()
+    seen, n = {keep: 0, wanted: 0}, 0
+    for after in ({}, {"DIE_AFTER": "1"}):
+        for n in range(1, 1000):
+            with open(path, "wb") as f:
+                f.write(keep)
+            out = subprocess.run([RUN, MODEL, *new, "--session", path], env={**os.environ, **after, "LD_PRELOAD": library, "DIE_AT": str(n)}, capture_output=True)
+            now = open(path, "rb").read()
+            if now not in seen:
+                check("killed at every write: the old file or the new one, whole", False, f"call {n}: {len(now)} bytes")
+                return
+            seen[now] += 1
+            for name in os.listdir(directory):
+                if name.startswith("session."):
+                    os.unlink(os.path.join(directory, name))
+            if out.returncode == 0:
+                break
+    check("killed at every write: the old file or the new one, whole", n > 10 and seen[keep] > 20 and seen[wanted] > 2, f"{n} calls, {sorted(seen.values())}")
+
+
 def chat(directory):
     path = os.path.join(directory, "chat")
     args = ["-m", "chat", "--chat-template", "chatml", "-t", "0", "-n", "4", "--session", path]
@@ -95,6 +165,29 @@ def chat(directory):
     found, given = run(*talk, text=b"Hi\n", model=model), run(*talk, "-t", "0.7", "--top-k", "0", text=b"Hi\n", model=model)
     check("generation_config.json gives a chat its sampling", found.stdout == wanted.stdout != plain.stdout, found.stderr)
     check("flags go before it", given.stdout == plain.stdout, given.stderr)
+
+
+def long_chat(directory):
+    """300 turns in a context of 512: each is answered, what is forgotten is said, memory stays what it was."""
+    def talk(turns):
+        path = os.path.join(directory, f"chat{turns}")
+        args = [RUN, MODEL, "-m", "chat", "--chat-template", "chatml", "-t", "0", "-c", "512", "-n", "8", "--session", path]
+        with open(os.path.join(directory, "err"), "w+b") as err, open(os.path.join(directory, "in"), "w+b") as asked:
+            asked.write(b"".join(b"Question number %d?\n" % i for i in range(turns)))
+            asked.seek(0)
+            p = subprocess.Popen(args, stdin=asked, stdout=subprocess.DEVNULL, stderr=err)
+            _, status, usage = os.wait4(p.pid, 0)
+            p.returncode = os.waitstatus_to_exitcode(status)
+            err.seek(0)
+            said = err.read()
+        forgotten = sum(int(x) for x in re.findall(rb"the (\d+) oldest messages are forgotten", said))
+        kept = open(path, "rb").read().count(b"Question number")
+        return p.returncode, said.count(b"prefill: "), forgotten, kept, usage.ru_maxrss
+    few, many = talk(60), talk(300)
+    check("300 turns are all answered", many[:2] == (0, 300), many)
+    check("a turn is kept or said to be forgotten", few[2] > 0 and many[2] / 2 + many[3] == 300, (few, many))
+    if not any(x in RUN for x in ("asan", "tsan")):
+        check("memory does not grow with the turns", many[4] - few[4] < 2048, f"{few[4]} and {many[4]} KiB")
 
 
 def chat_json():
@@ -140,6 +233,10 @@ def main():
         generate(os.path.join(directory, "session"))
     with tempfile.TemporaryDirectory() as directory:
         broken(directory)
+    with tempfile.TemporaryDirectory() as directory:
+        every_write(directory)
+    with tempfile.TemporaryDirectory() as directory:
+        long_chat(directory)
     with tempfile.TemporaryDirectory() as directory:
         chat(directory)
         text_files(directory)
