@@ -33,6 +33,38 @@ static const Kernels *level(void **state) {
     return k;
 }
 
+static void put_f16(uint8_t *at, float x) {
+    uint16_t h = f32_to_f16(x);
+    memcpy(at, &h, sizeof h);
+}
+
+/* Scales of about 0.1 and minima of about 1, in the place where each type has them. */
+static void random_scales(uint8_t *block, DType t) {
+    size_t d = 0, min = 2, bytes = (size_t)dtype_info[t].block_bytes;
+    float f = random_unit();
+    uint16_t bf = f32_to_bf16(f);
+    switch (t) {
+    case DTYPE_F32:
+    case DTYPE_Q8_K: memcpy(block, &f, 4); return;
+    case DTYPE_BF16: memcpy(block, &bf, 2); return;
+    case DTYPE_F16: put_f16(block, f); return;
+    case DTYPE_Q8_GROUP: return;
+    case DTYPE_MXFP4: *block = (uint8_t)(120 + random_bits() % 8); return;
+    case DTYPE_IQ1_M: /* four bits in each of its last words */
+        for (size_t i = 0; i < 4; i++) block[bytes - 7 + 2 * i] = (uint8_t)((block[bytes - 7 + 2 * i] & 15) | 0x20);
+        return;
+    case DTYPE_Q2_K: d = bytes - 4, min = bytes - 2; break;
+    case DTYPE_Q3_K:
+    case DTYPE_Q6_K:
+    case DTYPE_TQ1_0:
+    case DTYPE_TQ2_0: d = bytes - 2; break;
+    default: break;
+    }
+    put_f16(block + d, random_unit() * 0.1f);
+    if (t == DTYPE_Q4_1 || t == DTYPE_Q5_1 || t == DTYPE_Q4_K || t == DTYPE_Q5_K || t == DTYPE_Q2_K)
+        put_f16(block + min, random_unit());
+}
+
 /* A random matrix of a type. Extreme: every integer at an end of its range, signs mixed. */
 static Mat matrix(DType t, int rows, int cols, bool extreme) {
     size_t stride = dtype_row_bytes(t, (size_t)cols);
@@ -47,14 +79,7 @@ static Mat matrix(DType t, int rows, int cols, bool extreme) {
     for (int r = 0; r < rows; r++) {
         for (int b = 0; b < cols / dtype_info[t].block_values; b++) {
             uint8_t *block = p + (size_t)r * stride + (size_t)(b * dtype_info[t].block_bytes);
-            uint16_t d = f32_to_f16(random_unit() * 0.1f), m = f32_to_f16(random_unit());
-            uint16_t bf = f32_to_bf16(random_unit());
-            float f = random_unit();
-            if (t == DTYPE_F32) memcpy(block, &f, 4);
-            if (t == DTYPE_F16) memcpy(block, &m, 2);
-            if (t == DTYPE_BF16) memcpy(block, &bf, 2);
-            if (dtype_info[t].block_values > 1) memcpy(t == DTYPE_Q6_K ? block + offsetof(BlockQ6_K, d) : block, &d, 2);
-            if (t == DTYPE_Q4_1 || t == DTYPE_Q5_1 || t == DTYPE_Q4_K || t == DTYPE_Q5_K) memcpy(block + 2, &m, 2);
+            random_scales(block, t);
         }
     }
     if (t == DTYPE_Q8_GROUP) {
@@ -110,7 +135,7 @@ static double product(double *size, const Mat *w, int r, const Rows *a, int row)
         sum += (double)piece[c] * x;
         *size += fabs((double)piece[c] * x);
     }
-    if (w->dtype >= DTYPE_Q4_0 && w->dtype <= DTYPE_Q6_K) *size *= 8; /* the offset is a product of its own */
+    if (w->dtype != DTYPE_Q8_0 && mat_is_quantized(w)) *size *= 8; /* the offset is a product of its own */
     free(piece);
     return sum;
 }

@@ -58,6 +58,16 @@ static void random_blocks(char *data, DType t, size_t blocks, float scale) {
         if (t == DTYPE_Q4_K) put_f16(at, scale / 480), put_f16(at + 2, scale / 63);
         if (t == DTYPE_Q5_K) put_f16(at, scale / 960), put_f16(at + 2, scale / 63);
         if (t == DTYPE_Q6_K) put_f16(at + bytes - 2, scale / 2048);
+        if (t == DTYPE_Q2_K) put_f16(at + bytes - 4, scale / 24), put_f16(at + bytes - 2, scale / 15);
+        if (t == DTYPE_Q3_K) put_f16(at + bytes - 2, scale / 64);
+        if (t == DTYPE_IQ4_NL) put_f16(at, scale / 127);
+        if (t == DTYPE_IQ4_XS) put_f16(at, scale / 2048);
+        if (t == DTYPE_MXFP4) *at = (char)(128 + ilogbf(scale) - 4);
+        if (t >= DTYPE_IQ2_XXS && t <= DTYPE_IQ1_S) put_f16(at, scale / 512);
+        if (t == DTYPE_IQ1_M)
+            for (size_t i = 1; i < 8; i += 2) at[bytes - i] = (char)((at[bytes - i] & 15) | (i == 1 ? 0x10 : 0));
+        if (t == DTYPE_TQ1_0 || t == DTYPE_TQ2_0) put_f16(at + bytes - 2, scale);
+        if (t == DTYPE_Q8_K) memcpy(at, &(float){scale / 128}, sizeof(float));
     }
 }
 

@@ -312,8 +312,7 @@ static int read_tensor(Checkpoint *ck, const File *file, const GgufTensor *t, Er
         return fail(e, "%s: %s: expected a tensor this program knows, found another", file->path, name);
     int dtype = dtype_of(t->ggml_type);
     if (dtype < 0)
-        return fail(e,
-                    "%s: %s: type: expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K, found %s",
+        return fail(e, "%s: %s: type: expected F32, F16, BF16 or a quantized type this program knows, found %s",
                     file->path, name, ggml_type(t->ggml_type)->name);
     int deep = at.field >= FIELD_EXPERTS_GATE && t->n_dims == 3 ? 3 : 2, rows = (int)t->dims[1];
     for (int i = 0; i < t->n_dims; i++)

@@ -17,6 +17,17 @@ static const GgmlType types[] = {
     {22, "IQ2_S", 256, 82},   {23, "IQ4_XS", 256, 136}, {24, "I8", 1, 1},         {25, "I16", 1, 2},
     {26, "I32", 1, 4},        {27, "I64", 1, 8},        {28, "F64", 1, 8},        {29, "IQ1_M", 256, 56},
     {30, "BF16", 1, 2},       {34, "TQ1_0", 256, 54},   {35, "TQ2_0", 256, 66},   {39, "MXFP4", 32, 17},
+    {40, "NVFP4", 64, 36},    {41, "Q1_0", 128, 18},    {42, "Q2_0", 64, 18},
+};
+
+/* Types that ggml no longer has, and what holds the same weights today: the last two groups were Q4_0 and IQ4_NL in the
+ * order of one CPU's vectors. Source: ggml.h. */
+static const struct {
+    uint32_t number;
+    const char *name, *instead;
+} removed[] = {
+    {4, "Q4_2", "Q4_0"},      {5, "Q4_3", "Q4_1"},          {31, "Q4_0_4_4", "Q4_0"},     {32, "Q4_0_4_8", "Q4_0"},
+    {33, "Q4_0_8_8", "Q4_0"}, {36, "IQ4_NL_4_4", "IQ4_NL"}, {37, "IQ4_NL_4_8", "IQ4_NL"}, {38, "IQ4_NL_8_8", "IQ4_NL"},
 };
 
 const GgmlType *ggml_type(uint32_t number) {
@@ -169,6 +180,14 @@ static void read_tensor(Cursor *c, GgufTensor *t, uint64_t *offset) {
 
     c->failed = true; /* until everything below holds */
     const GgmlType *type = ggml_type(t->ggml_type);
+    for (size_t i = 0; i < sizeof removed / sizeof *removed; i++)
+        if (removed[i].number == t->ggml_type) {
+            fail(c->e,
+                 "%s: %.*s: type: expected one that ggml still has, found %s: get the model as %s, or quantize the "
+                 "original again",
+                 c->file->path, name_n, t->name.s, removed[i].name, removed[i].instead);
+            return;
+        }
     if (!type) {
         fail(c->e, "%s: %.*s: type: expected a ggml type, found %u", c->file->path, name_n, t->name.s, t->ggml_type);
         return;

@@ -7,7 +7,7 @@
 
 bool mat_is_quantized(const Mat *w) {
     if (w->dtype == DTYPE_Q8_GROUP) return w->group % QK == 0 && w->cols % w->group == 0;
-    return dtype_info[w->dtype].block_values > 1;
+    return dtype_info[w->dtype].int8;
 }
 
 #if defined(__x86_64__)

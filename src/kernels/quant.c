@@ -3,19 +3,37 @@
 #include <string.h>
 
 const DTypeInfo dtype_info[DTYPE_COUNT] = {
-    [DTYPE_F32] = {"f32", 0, 1, 4},
-    [DTYPE_F16] = {"f16", 1, 1, 2},
-    [DTYPE_BF16] = {"bf16", 30, 1, 2},
-    [DTYPE_Q8_0] = {"q8_0", 8, QK, sizeof(BlockQ8_0)},
-    [DTYPE_Q4_0] = {"q4_0", 2, QK, sizeof(BlockQ4_0)},
-    [DTYPE_Q4_1] = {"q4_1", 3, QK, sizeof(BlockQ4_1)},
-    [DTYPE_Q5_0] = {"q5_0", 6, QK, sizeof(BlockQ5_0)},
-    [DTYPE_Q5_1] = {"q5_1", 7, QK, sizeof(BlockQ5_1)},
-    [DTYPE_Q4_K] = {"q4_k", 12, QK_K, sizeof(BlockQ4_K)},
-    [DTYPE_Q5_K] = {"q5_k", 13, QK_K, sizeof(BlockQ5_K)},
-    [DTYPE_Q6_K] = {"q6_k", 14, QK_K, sizeof(BlockQ6_K)},
-    [DTYPE_Q8_GROUP] = {"q8_group", -1, 1, 1},
+    [DTYPE_F32] = {"f32", 0, 1, 4, false},
+    [DTYPE_F16] = {"f16", 1, 1, 2, false},
+    [DTYPE_BF16] = {"bf16", 30, 1, 2, false},
+    [DTYPE_Q8_0] = {"q8_0", 8, QK, sizeof(BlockQ8_0), true},
+    [DTYPE_Q4_0] = {"q4_0", 2, QK, sizeof(BlockQ4_0), true},
+    [DTYPE_Q4_1] = {"q4_1", 3, QK, sizeof(BlockQ4_1), true},
+    [DTYPE_Q5_0] = {"q5_0", 6, QK, sizeof(BlockQ5_0), true},
+    [DTYPE_Q5_1] = {"q5_1", 7, QK, sizeof(BlockQ5_1), true},
+    [DTYPE_Q4_K] = {"q4_k", 12, QK_K, sizeof(BlockQ4_K), true},
+    [DTYPE_Q5_K] = {"q5_k", 13, QK_K, sizeof(BlockQ5_K), true},
+    [DTYPE_Q6_K] = {"q6_k", 14, QK_K, sizeof(BlockQ6_K), true},
+    [DTYPE_Q2_K] = {"q2_k", 10, QK_K, sizeof(BlockQ2_K), true},
+    [DTYPE_Q3_K] = {"q3_k", 11, QK_K, sizeof(BlockQ3_K), true},
+    [DTYPE_IQ4_NL] = {"iq4_nl", 20, QK, sizeof(BlockIQ4_NL), true},
+    [DTYPE_IQ4_XS] = {"iq4_xs", 23, QK_K, sizeof(BlockIQ4_XS), true},
+    [DTYPE_MXFP4] = {"mxfp4", 39, QK, sizeof(BlockMXFP4), true},
+    [DTYPE_Q8_K] = {"q8_k", 15, QK_K, 292, false},
+    [DTYPE_IQ2_XXS] = {"iq2_xxs", 16, QK_K, 66, false},
+    [DTYPE_IQ2_XS] = {"iq2_xs", 17, QK_K, 74, false},
+    [DTYPE_IQ2_S] = {"iq2_s", 22, QK_K, 82, false},
+    [DTYPE_IQ3_XXS] = {"iq3_xxs", 18, QK_K, 98, false},
+    [DTYPE_IQ3_S] = {"iq3_s", 21, QK_K, 110, false},
+    [DTYPE_IQ1_S] = {"iq1_s", 19, QK_K, 50, false},
+    [DTYPE_IQ1_M] = {"iq1_m", 29, QK_K, 56, false},
+    [DTYPE_TQ1_0] = {"tq1_0", 34, QK_K, 54, false},
+    [DTYPE_TQ2_0] = {"tq2_0", 35, QK_K, 66, false},
+    [DTYPE_Q8_GROUP] = {"q8_group", -1, 1, 1, false}, /* by its groups: mat_is_quantized */
 };
+
+const int8_t codebook_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+const int8_t codebook_mxfp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 size_t dtype_row_bytes(DType t, size_t n) {
     return n / (size_t)dtype_info[t].block_values * (size_t)dtype_info[t].block_bytes;
@@ -43,6 +61,15 @@ static uint32_t bits_of(float f) {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
+}
+
+int scale_3k(const uint8_t scales[12], int j) {
+    int low = scales[j % 8] >> j / 8 * 4 & 15, high = scales[8 + j % 4] >> j / 4 * 2 & 3;
+    return (low | high << 4) - 32;
+}
+
+float scale_mxfp4(uint8_t exponent) {
+    return float_of(exponent < 2 ? 0x00200000u << exponent : (uint32_t)(exponent - 1) << 23);
 }
 
 float f16_to_f32(uint16_t h) {

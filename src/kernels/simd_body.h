@@ -45,7 +45,7 @@ INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Rows *a, 
  * quantized weights with f32 activations (--precise). */
 /* clang-format off */
 #define CASE(f, t, ...) case t: f##_typed(__VA_ARGS__, t); return;
-#define BY_TYPE(f, ...) \
+#define BY_TYPE(f, ...) { \
     if ((w->dtype == DTYPE_Q8_GROUP && !mat_is_quantized(w)) || (mat_is_quantized(w) && !a->blocks)) { \
         kernels_ref.f(__VA_ARGS__); \
         return; \
@@ -55,12 +55,19 @@ INLINE void gemv_typed(float *y, const Mat *w, int from, int to, const Rows *a, 
         CASE(f, DTYPE_Q8_0, __VA_ARGS__) CASE(f, DTYPE_Q8_GROUP, __VA_ARGS__) CASE(f, DTYPE_Q4_0, __VA_ARGS__) \
         CASE(f, DTYPE_Q4_1, __VA_ARGS__) CASE(f, DTYPE_Q5_0, __VA_ARGS__) CASE(f, DTYPE_Q5_1, __VA_ARGS__) \
         CASE(f, DTYPE_Q4_K, __VA_ARGS__) CASE(f, DTYPE_Q5_K, __VA_ARGS__) CASE(f, DTYPE_Q6_K, __VA_ARGS__) \
-    case DTYPE_COUNT: return; \
-    }
+        CASE(f, DTYPE_Q2_K, __VA_ARGS__) CASE(f, DTYPE_Q3_K, __VA_ARGS__) CASE(f, DTYPE_IQ4_NL, __VA_ARGS__) \
+        CASE(f, DTYPE_IQ4_XS, __VA_ARGS__) CASE(f, DTYPE_MXFP4, __VA_ARGS__) \
+    default: return; \
+    } }
 /* clang-format on */
 
-static void gemv(float *y, const Mat *w, int from, int to, const Rows *a, int row,
-                 bool add){BY_TYPE(gemv, y, w, from, to, a, row, add)}
+static void dequantized(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, int row, bool add);
+static bool has_loops(DType t) { return dtype_info[t].int8 || dtype_info[t].block_values == 1; }
+
+static void gemv(float *y, const Mat *w, int from, int to, const Rows *a, int row, bool add) {
+    if (!has_loops(w->dtype)) dequantized(y, 0, w, from, to, a, row, add);
+    else BY_TYPE(gemv, y, w, from, to, a, row, add)
+}
 
 INLINE void gemm_typed(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add, DType t) {
     if (is_quantized(t)) gemm_q(y, y_stride, w, from, to, a, add, t);
@@ -68,7 +75,27 @@ INLINE void gemm_typed(float *y, size_t y_stride, const Mat *w, int from, int to
 }
 
 static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add) {
-    BY_TYPE(gemm, y, y_stride, w, from, to, a, add)
+    if (!has_loops(w->dtype)) dequantized(y, y_stride, w, from, to, a, -1, add);
+    else BY_TYPE(gemm, y, y_stride, w, from, to, a, add)
+}
+
+/* The types without loops: sixteen rows are dequantized in pieces and multiplied as f32, with one row of activations or
+ * with all of them (row < 0). */
+static void dequantized(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, int row, bool add) {
+    enum { ROWS = 16, COLS = QK_K };
+    float piece[ROWS * COLS];
+    for (int r = from; r < to; r += ROWS) {
+        const int rows = to - r < ROWS ? to - r : ROWS;
+        for (int c = 0; c < w->cols; c += COLS) {
+            for (int i = 0; i < rows; i++) mat_dequantize(piece + i * COLS, w, r + i, c, COLS);
+            Mat part = {
+                .dtype = DTYPE_F32, .rows = rows, .cols = COLS, .stride_bytes = COLS * sizeof *piece, .data = piece};
+            Rows x = *a;
+            x.x += c;
+            if (row < 0) gemm(y + r, y_stride, &part, 0, rows, &x, add || c > 0);
+            else gemv(y + r, &part, 0, rows, &x, row, add || c > 0);
+        }
+    }
 }
 
 const Kernels TABLE = {.name = TABLE_NAME,

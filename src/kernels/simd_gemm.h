@@ -5,32 +5,26 @@
 enum { Q_BLOCKS = 64, F_COLS = 1024 }; /* of a panel: 2048 columns, 1024 columns */
 
 typedef struct {
-    _Alignas(64) uint8_t q[Q_BLOCKS * LANES * QK];        /* [blocks, 8 steps, LANES rows, 4 columns] */
-    float d[2 * Q_BLOCKS * LANES], min[Q_BLOCKS * LANES]; /* [blocks, LANES]; d of Q6_K [blocks, 2, LANES] */
+    _Alignas(64) uint8_t q[Q_BLOCKS * LANES * QK];            /* [blocks, 8 steps, LANES rows, 4 columns] */
+    float d[2 * Q_BLOCKS * LANES], min[2 * Q_BLOCKS * LANES]; /* [blocks, 1, or 2 for a type that has_halves, LANES] */
 } QPanel;
 
 INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int blocks, DType t) {
+    const int parts = has_halves(t) ? 2 : 1;
     for (int b = 0; b < blocks; b++) {
         for (int g = 0; g < LANES; g += 8) {
             __m256i v[8];
             for (int i = 0; i < 8; i++) {
-                float *d = panel->d + (t == DTYPE_Q6_K ? 2 : 1) * b * LANES + g + i,
-                      *min = panel->min + b * LANES + g + i;
+                float *d = panel->d + parts * b * LANES + g + i, *min = panel->min + parts * b * LANES + g + i;
                 v[i] = _mm256_setzero_si256();
-                *d = *min = 0;
-                if (t == DTYPE_Q6_K) d[LANES] = 0;
+                for (int part = 0; part < parts; part++) d[part * LANES] = min[part * LANES] = 0;
                 if (g + i >= rows) continue;
                 const uint8_t *p = block_of(w, r0 + g + i, b0 + b, t);
                 v[i] = block_ints(p, b, t);
                 if (is_signed(t) && HAS_VNNI) v[i] = _mm256_xor_si256(v[i], _mm256_set1_epi8((char)0x80));
-                if (t == DTYPE_Q6_K) {
-                    const int8_t *scales = (const int8_t *)p + offsetof(BlockQ6_K, scales) + b % 8 * 2;
-                    float of_scales = _cvtsh_ss(u16_at(p + offsetof(BlockQ6_K, d)));
-                    d[0] = of_scales * (float)scales[0];
-                    d[LANES] = of_scales * (float)scales[1];
-                } else {
-                    *d = block_scale(min, w, r0 + g + i, b0 + b, t);
-                }
+                for (int part = 0; part < parts; part++)
+                    d[part * LANES] = has_halves(t) ? half_scale(min + part * LANES, p, b, part, t)
+                                                    : block_scale(min, w, r0 + g + i, b0 + b, t);
             }
             transpose8(v);
             for (int s = 0; s < 8; s++)
@@ -44,7 +38,7 @@ INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int b
 INLINE void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Rows *a, size_t a_at, bool add,
                    DType t) {
     const int zero = offset_of(t);
-    const int parts = t == DTYPE_Q6_K ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
+    const int parts = has_halves(t) ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
     V f[QTILE_ROWS];
     for (int i = 0; i < QTILE_ROWS; i++) f[i] = add ? v_load(c + (size_t)i * c_stride) : v_zero();
     for (int b = 0; b < blocks; b++, a_at += (size_t)a->tile) {
@@ -59,7 +53,7 @@ INLINE void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, c
             const uint8_t *p = panel->q + (b * 8 + part * steps) * LANES * 4;
 #if !HAS_VNNI
             /* 16 bits hold so many pair sums of a lane, each at most (2^bits - 1) * 127 * 2. */
-            const int most = bits_of(t) == 4 ? 8 : bits_of(t) == 5 ? 4 : 2;
+            const int fit = bits_of(t) <= 4 ? 8 : bits_of(t) == 5 ? 4 : 2, most = fit < steps ? fit : steps;
             I pairs[QTILE_ROWS];
             for (int i = 0; i < QTILE_ROWS; i++) pairs[i] = i_zero();
 #endif
@@ -89,10 +83,10 @@ INLINE void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, c
             V d = v_load(panel->d + (b * parts + part) * LANES);
             for (int i = 0; i < QTILE_ROWS; i++)
                 f[i] = v_fma(v_of_ints(acc[i]), v_mul(d, v_set1(a->d[a_at + (size_t)i])), f[i]);
-        }
-        if (has_min(t)) {
-            V min = v_load(panel->min + b * LANES);
-            for (int i = 0; i < QTILE_ROWS; i++) f[i] = v_fma(min, v_set1(a->d_sum[a_at + (size_t)i]), f[i]);
+            if (!has_min(t)) continue;
+            V min = v_load(panel->min + (b * parts + part) * LANES);
+            for (int i = 0; i < QTILE_ROWS; i++)
+                f[i] = v_fma(min, v_set1(sum_of_part(a, a_at + (size_t)i, part, t)), f[i]);
         }
     }
     for (int i = 0; i < QTILE_ROWS; i++) v_store(c + (size_t)i * c_stride, f[i]);

@@ -30,6 +30,11 @@ INLINE void prefetch_ahead(const uint8_t *p, int bytes) {
  * signed bytes are made unsigned for VNNI. */
 INLINE int offset_of(DType t) { return is_signed(t) ? (HAS_VNNI ? 128 : 0) : zero_of(t); }
 
+/* d * sum of the activations of a block, or of one half of it for a type that has_halves: what a minimum multiplies. */
+INLINE float sum_of_part(const Rows *a, size_t at, int part, DType t) {
+    return has_halves(t) ? a->d[at] * (float)a->sum[at][part] : a->d_sum[at];
+}
+
 /* start + products of the 32 integers of block b of row r, without their offset, with q; a lane sums four. */
 INLINE __m256i block_dot(__m256i start, const Mat *w, int r, int b, __m256i q, DType t) {
     __m256i v = block_ints(block_of(w, r, b, t), b, t);
@@ -47,14 +52,14 @@ INLINE void gemv_block(__m256 *acc, const Mat *w, int r, int R, int step, int b,
     at += (size_t)(b + i);
     __m256i q = load32(a->q + at * QK), start = _mm256_setzero_si256();
     if (is_signed(t) && HAS_VNNI) start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-offset_of(t) * sum_of(a->sum[at])));
-    if (t == DTYPE_Q6_K) { /* for each half of the block, which has its own scale */
+    if (has_halves(t) && offset_of(t)) { /* for each half of the block, which has its own scale */
         start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(-offset_of(t) * a->sum[at][0]));
         start = _mm256_insert_epi32(start, -offset_of(t) * a->sum[at][1], 4);
     }
     for (int j = 0; j < R; j++) {
         __m256i sum = block_dot(start, w, r + j * step, b + i, q, t);
-        __m256 s = t == DTYPE_Q6_K ? _mm256_set_m128(_mm_set1_ps(scale[j][8 + i]), _mm_set1_ps(scale[j][i]))
-                                   : _mm256_set1_ps(scale[j][i]);
+        __m256 s = has_halves(t) ? _mm256_set_m128(_mm_set1_ps(scale[j][8 + i]), _mm_set1_ps(scale[j][i]))
+                                 : _mm256_set1_ps(scale[j][i]);
         acc[j] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), s, acc[j]);
     }
 }
@@ -67,14 +72,22 @@ INLINE void gemv_blocks(__m256 *acc, const Mat *w, int r, int R, int step, int b
     float scale[4][16];
     const __m256i left = load32(mask + 8 - done);
     __m256 d = _mm256_maskload_ps(a->d + at + (size_t)b, left);
-    __m256 d_sum = _mm256_maskload_ps(a->d_sum + at + (size_t)b, left);
+    __m256 d_sum = _mm256_maskload_ps(a->d_sum + at + (size_t)b, left), sums[2];
+    if (has_halves(t) && has_min(t)) { /* of the blocks' first halves, of their second */
+        __m256i pairs = load32(a->sum + at + (size_t)b);
+        sums[0] = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(pairs, 16), 16));
+        sums[1] = _mm256_cvtepi32_ps(_mm256_srai_epi32(pairs, 16));
+    }
     for (int j = 0; j < R; j++) {
         const uint8_t *p = block_of(w, r + j * step, b, t);
         prefetch_ahead(p, bytes_of_8(t));
-        if (t == DTYPE_Q6_K) {
-            __m256 both[2];
-            scales_of_16(both, p);
-            for (int half = 0; half < 2; half++) _mm256_storeu_ps(scale[j] + 8 * half, _mm256_mul_ps(both[half], d));
+        if (has_halves(t)) {
+            __m256 both[2], min[2];
+            scales_of_16(both, min, p, t);
+            for (int half = 0; half < 2; half++) {
+                _mm256_storeu_ps(scale[j] + 8 * half, _mm256_mul_ps(both[half], d));
+                if (has_min(t)) acc[j] = _mm256_fmadd_ps(min[half], _mm256_mul_ps(d, sums[half]), acc[j]);
+            }
         } else {
             __m256 min, wd = block_scales(&min, w, r + j * step, b, t);
             _mm256_storeu_ps(scale[j], _mm256_mul_ps(wd, d));

@@ -20,17 +20,22 @@ INLINE __m128 of_block(const __m256 x[4], int i) {
 /* f + product of blocks [b + done, b + 8) of rows r + j * step, as tile_q adds them up. */
 INLINE __m128 exact_blocks(__m128 f, const Mat *w, int r, int step, int b, int done, const Rows *a, size_t at,
                            DType t) {
-    const int parts = t == DTYPE_Q6_K ? 2 : 1;
-    __m256 of_part[2], scale[2][4], min[4], d = _mm256_loadu_ps(a->d + at + (size_t)b);
+    const int parts = has_halves(t) ? 2 : 1;
+    __m256 of_part[2], min_of_part[2], scale[2][4], min[2][4], d = _mm256_loadu_ps(a->d + at + (size_t)b);
     for (int j = 0; j < 4; j++) {
         const uint8_t *p = block_of(w, r + j * step, b, t);
         prefetch_ahead(p, bytes_of_8(t));
-        if (t == DTYPE_Q6_K) scales_of_16(of_part, p);
-        else of_part[0] = block_scales(&min[j], w, r + j * step, b, t);
-        for (int part = 0; part < parts; part++) scale[part][j] = _mm256_mul_ps(of_part[part], d);
+        if (has_halves(t)) scales_of_16(of_part, min_of_part, p, t);
+        else of_part[0] = block_scales(&min_of_part[0], w, r + j * step, b, t);
+        for (int part = 0; part < parts; part++) {
+            scale[part][j] = _mm256_mul_ps(of_part[part], d);
+            if (has_min(t)) min[part][j] = min_of_part[part];
+        }
     }
-    for (int part = 0; part < parts; part++) transpose4(scale[part]);
-    if (has_min(t)) transpose4(min);
+    for (int part = 0; part < parts; part++) {
+        transpose4(scale[part]);
+        if (has_min(t)) transpose4(min[part]);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
         if (i < done) continue;
@@ -45,8 +50,8 @@ INLINE __m128 exact_blocks(__m128 f, const Mat *w, int r, int step, int b, int d
             int offset = offset_of(t) * (parts == 2 ? sums[part] : sum_of(sums));
             __m128i whole = offset_of(t) ? _mm_sub_epi32(half[part], _mm_set1_epi32(offset)) : half[part];
             f = _mm_fmadd_ps(_mm_cvtepi32_ps(whole), of_block(scale[part], i), f);
+            if (has_min(t)) f = _mm_fmadd_ps(of_block(min[part], i), _mm_set1_ps(sum_of_part(a, block, part, t)), f);
         }
-        if (has_min(t)) f = _mm_fmadd_ps(of_block(min, i), _mm_set1_ps(a->d_sum[block]), f);
     }
     return f;
 }
