@@ -102,3 +102,19 @@ for model, want in (("weights/rung4", runs["rung4"]["val_bits_per_byte"]),
 EOF
 if [ -r $text ]; then python3 "$dir/pytorch.py" "$RUN" $text "$dir" 2>"$dir/err" || not_ok "PyTorch's loss" "$(tail -n 1 "$dir/err")"
 else skip "PyTorch's loss" "no ../shared"; fi
+
+# The comparison of docs/ladder.md: every layer of every run is alive, the sweeps' best rate is none of the edges, and the
+# runs that tell a gate from RoPE and RoPE from other positions are there.
+check "the comparison's runs" python3 - weights/losses/comparison.json <<'P'
+import json, sys
+data = json.load(open(sys.argv[1]))
+for name, runs in data["sweeps"].items():
+    bits = [r["val_bits_per_byte"] for r in sorted(runs, key=lambda r: r["lr"])]
+    assert len(bits) >= 3 and min(bits) not in (bits[0], bits[-1]), (name, bits)
+for name in ("rung0", "rung1", "rung1b", "rung2", "rung3", "rung4", "none", "sinusoidal", "alibi", "gelu-rope"):
+    assert data["models"][name]["runs"], name
+for name, row in data["models"].items():
+    for run in row["runs"]:
+        assert all(x["score_std"] > 0.1 for x in run["layers"]), (name, run["seed"], run["layers"])
+        assert len(run["layers"]) == row["config"]["n_layers"], name
+P
