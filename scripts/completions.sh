@@ -14,7 +14,7 @@ _$name() {
     case \$before in
     -m | --mode | --help) COMPREPLY=(\$(compgen -W "$modes" -- "\$word")) ;;
     --kv-type) COMPREPLY=(\$(compgen -W "f32 f16 q8_0" -- "\$word")) ;;
-    --type) COMPREPLY=(\$(compgen -W "f32 f16 bf16 q8_0 q4_0 q4_1" -- "\$word")) ;;
+    --type) COMPREPLY=(\$(compgen -W "f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 iq4_nl q2_k q2_k_s q3_k_s q3_k_m q3_k_l q4_k_s q4_k_m q5_k_s q5_k_m q6_k" -- "\$word")) ;;
     *)
         if [[ \$word == -* ]]; then COMPREPLY=(\$(compgen -W "$flags" -- "\$word"))
         else COMPREPLY=(\$(compgen -f -- "\$word")); fi
@@ -32,7 +32,7 @@ local modes=($modes) flags=($flags)
 case \$words[CURRENT-1] in
 -m | --mode | --help) compadd -a modes ;;
 --kv-type) compadd f32 f16 q8_0 ;;
---type) compadd f32 f16 bf16 q8_0 q4_0 q4_1 ;;
+--type) compadd f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 iq4_nl q2_k q2_k_s q3_k_s q3_k_m q3_k_l q4_k_s q4_k_m q5_k_s q5_k_m q6_k ;;
 *) if [[ \$PREFIX == -* ]]; then compadd -a flags; else _files; fi ;;
 esac
 SCRIPT

@@ -90,6 +90,10 @@ for type in f16 bf16 q8_0 q4_0 q4_1; do
     same "$type as the gguf module writes it" $F/base_$type.gguf "$dir/$type.gguf" 0
 done
 converted "q8_0 .bin" $F/base_hf "$dir/v2.bin" 0.2 --type q8_0
+# every name of llama-quantize; SmolLM2's shape in small: rows of 64 get the types of 32 values, rows of 256 the K types
+for type in q2_k q2_k_s q3_k q3_k_s q3_k_m q3_k_l q4_k q4_k_s Q4_K_M q5_k q5_k_s q5_k_m q6_k iq4_nl q5_0 q5_1; do
+    converted "$type" $F/base.gguf "$dir/mix.gguf" 3 --type $type
+done
 # types that are read but not written: copied, or dequantized; requantized they stay within the error of 8 bits
 k=../shared/cases/gguf/gg_kquants_a.gguf
 if [ -e $k ]; then

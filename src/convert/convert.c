@@ -168,8 +168,7 @@ static int target_config(Writer *w, const ConvertOptions *o, Output kind) {
 
 int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights *weights, const ConvertOptions *o,
                        bool *carried, Error *e) {
-    Writer w = {
-        .ck = ck, .config = *config, .source = config, .weights = weights, .type = o->type, .stop = o->stop, .e = e};
+    Writer w = {.ck = ck, .config = *config, .source = config, .weights = weights, .options = o, .e = e};
     char temporary[CONVERT_NAME], output[CONVERT_NAME];
     *carried = false;
     RopeConfig *rope = &w.config.rope;
@@ -185,9 +184,8 @@ int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights
                   : path_ends_with(output, ".bin") ? TO_LLAMA2C
                                                    : TO_DIRECTORY;
     if (check_output(ck, output, kind, e)) return -1;
-    if (kind == TO_DIRECTORY && o->type > DTYPE_BF16)
-        return fail(e, "--type: expected f32, f16 or bf16 for a Hugging Face directory, found %s",
-                    dtype_info[o->type].name);
+    if (kind == TO_DIRECTORY && o->mix && mix_base(o->mix) > DTYPE_BF16)
+        return fail(e, "--type: expected f32, f16 or bf16 for a Hugging Face directory, found %s", mix_name(o->mix));
     if (kind == TO_LLAMA2C) w.family = ck->family;
     else if (!(w.family = target_family(ck, kind == TO_GGUF, config, weights, e))) return -1;
     w.style = kind == TO_DIRECTORY ? w.family->style : STYLE_GGUF;

@@ -3,13 +3,16 @@
 #include <signal.h>
 
 #include "checkpoint/checkpoint.h"
+#include "convert/mix.h"
 
 typedef struct {
     const char *output;                /* ends in .gguf or .bin; anything else is a directory to make */
-    int type;                          /* DType of the matrices; -1: as they are, where the format can hold it */
+    const Mix *mix;                    /* types of the matrices; NULL: as they are, where the format can hold it */
     int kv_heads;                      /* 0: as they are; else K and V heads are averaged in groups */
     const volatile sig_atomic_t *stop; /* once it is not 0, the work is given up without a message; may be NULL */
     char *temporary; /* [CONVERT_NAME] while something is written its temporary name, else ""; may be NULL */
+    void (*progress)(void *arg, uint64_t done, uint64_t total); /* bytes of tensors, after each row; may be NULL */
+    void *progress_arg;
 } ConvertOptions;
 
 enum { CONVERT_NAME = 4096 };

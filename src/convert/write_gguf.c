@@ -27,6 +27,14 @@ static void key(Keys *k, const char *name, uint32_t type) {
     k->n++;
 }
 
+/* A key whose name does not begin with the architecture's. */
+static void key_whole(Keys *k, const char *name, uint32_t x) {
+    put_str(&k->bytes, name);
+    put_u32(&k->bytes, GGUF_U32);
+    put_u32(&k->bytes, x);
+    k->n++;
+}
+
 static void key_u32(Keys *k, const char *name, int x) {
     key(k, name, GGUF_U32);
     put_u32(&k->bytes, (uint32_t)x);
@@ -195,6 +203,13 @@ static void rope_extra(Extra *x, const RopeConfig *r) {
     }
 }
 
+/* What llama.cpp prints as the model's type, and that its blocks are of the present layout. */
+static void put_file_type(const Writer *w, Keys *k) {
+    const Mix *mix = w->options->mix;
+    if (mix) key_whole(k, "general.file_type", (uint32_t)mix_file_type(mix));
+    if (!mix || dtype_info[mix_base(mix)].block_values > 1) key_whole(k, "general.quantization_version", 2);
+}
+
 int write_gguf(Writer *w) {
     const RopeConfig *r = &w->config.rope;
     bool rope = w->config.pos == POS_ROPE, truncate = !w->family->rope || w->family->rope->truncate;
@@ -212,6 +227,7 @@ int write_gguf(Writer *w) {
     put_u32(&k.bytes, GGUF_STRING);
     put_str(&k.bytes, k.arch);
     k.n = 1;
+    put_file_type(w, &k);
     put_facts(w, &k);
     put_layers(w, &k);
     if (rope) put_rope(&k, r, w->config.n_ctx);
@@ -240,6 +256,7 @@ int write_gguf(Writer *w) {
         write_bytes(w, extra.values[i], pair_bytes);
         pad(w, pair_bytes);
     }
+    writer_count(w);
     status = each_target(w, add_data, NULL);
 done:
     free(k.bytes.data);

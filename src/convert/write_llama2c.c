@@ -76,11 +76,13 @@ int write_llama2c(Writer *w) {
                     c->head_dim);
     if (w->weights->layers[0].attn.bq || w->weights->layers[0].ffn.b_up)
         return fail(w->e, "%s: biases: expected none for .bin, found some", path);
-    if (w->type > DTYPE_F32 && w->type != DTYPE_Q8_0)
-        return fail(w->e, "--type: expected f32 or q8_0 for .bin, found %s", dtype_info[w->type].name);
-    int group = w->type == DTYPE_Q8_0 ? 64 : 0;
+    const Mix *mix = w->options->mix;
+    DType type = mix ? mix_base(mix) : DTYPE_F32;
+    if (type != DTYPE_F32 && type != DTYPE_Q8_0)
+        return fail(w->e, "--type: expected f32 or q8_0 for .bin, found %s", mix_name(mix));
+    int group = type == DTYPE_Q8_0 ? 64 : 0;
     while (group && (c->dim % group || c->hidden_dim % group)) group /= 2;
-    if (w->type == DTYPE_Q8_0 && group < 2)
+    if (type == DTYPE_Q8_0 && group < 2)
         return fail(w->e, "%s: dim: expected an even one for groups of int8, found %d", path, c->dim);
     int32_t header[7] = {c->dim, c->hidden_dim, c->n_layers, c->n_heads, c->n_kv_heads, c->vocab_size, c->n_ctx};
     if (!group) {

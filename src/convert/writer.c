@@ -5,7 +5,7 @@
 
 #include "kernels/quantize.h"
 
-bool writer_stopped(const Writer *w) { return w->stop && *w->stop; }
+bool writer_stopped(const Writer *w) { return w->options->stop && *w->options->stop; }
 
 void write_bytes(Writer *w, const void *p, size_t n) { fwrite(p, 1, n, w->file); }
 
@@ -55,17 +55,23 @@ static bool reordered(const Writer *w, Field f) {
 
 static bool pooled(const Writer *w, Field f) { return field_of_kv(f) && w->config.n_kv_heads != w->source->n_kv_heads; }
 
+/* Row r of the target is the mean of *n rows of the source, this one and those head_dim apart. */
+static int source_row(const Writer *w, Field f, int r, int *n) {
+    int d = w->source->head_dim;
+    *n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
+    if (*n == 1 && !reordered(w, f)) return r;
+    return r / d * *n * d + (reordered(w, f) ? source_feature(w, r % d) : r % d);
+}
+
 void target_row(const Writer *w, Field f, const Mat *m, int r) {
-    int d = w->source->head_dim, n = pooled(w, f) ? w->source->n_kv_heads / w->config.n_kv_heads : 1;
-    bool heads = pooled(w, f) || reordered(w, f);
-    if (!heads) {
-        mat_dequantize_row(w->sum, m, r);
+    int n, from = source_row(w, f, r, &n);
+    if (n == 1) {
+        mat_dequantize_row(w->sum, m, from);
         return;
     }
-    int head = r / d, feature = reordered(w, f) ? source_feature(w, r % d) : r % d;
     memset(w->sum, 0, (size_t)m->cols * sizeof *w->sum);
     for (int i = 0; i < n; i++) {
-        mat_dequantize_row(w->row, m, (head * n + i) * d + feature);
+        mat_dequantize_row(w->row, m, from + i * w->source->head_dim);
         for (int c = 0; c < m->cols; c++) w->sum[c] += w->row[c] / (float)n;
     }
 }
@@ -86,15 +92,15 @@ static void target_vector(const Writer *w, Field f, const Mat *m, int cols) {
     }
 }
 
-static DType target_type(const Writer *w, Field f, const Mat *m) {
-    if (field_is_vector(f) || (w->style == STYLE_GGUF && (f == FIELD_ROUTER || f == FIELD_SHARED_SCALE)))
-        return DTYPE_F32; /* small, and what they decide is not */
-    DType t = w->type >= 0 ? (DType)w->type : m->dtype;
-    bool as_it_is = t == m->dtype && !reordered(w, f) && !pooled(w, f);
-    if (!dtype_can_quantize(t) && !(as_it_is && t != DTYPE_Q8_GROUP)) t = DTYPE_Q8_0;
-    if (w->style != STYLE_GGUF && t != DTYPE_F16 && t != DTYPE_BF16) t = DTYPE_F32; /* safetensors has no others */
-    /* Learned positions are few, and rows that no block fits stay as they are read: in f32. */
-    return f == FIELD_POS_EMB || m->cols % dtype_info[t].block_values ? DTYPE_F32 : t;
+static DType target_type(const Writer *w, Field f, int layer, const Mat *m) {
+    const Mix *mix = w->options->mix;
+    if (field_is_vector(f) || f == FIELD_POS_EMB ||
+        (w->style == STYLE_GGUF && (f == FIELD_ROUTER || f == FIELD_SHARED_SCALE)))
+        return DTYPE_F32; /* small, and what a router decides is not */
+    DType t = mix ? mix_type(mix, f, layer, m->cols, w->source) : m->dtype;
+    if (!mix && (t == DTYPE_Q8_GROUP || (pooled(w, f) && !dtype_can_quantize(t)))) t = DTYPE_Q8_0;
+    if (w->style != STYLE_GGUF && t != DTYPE_F16 && t != DTYPE_BF16) return DTYPE_F32; /* safetensors has no others */
+    return m->cols % dtype_info[t].block_values ? DTYPE_F32 : t;
 }
 
 int refuse_row(Writer *w, Field f, int row, DType type) {
@@ -119,8 +125,11 @@ static int write_rows(Writer *w, const Target *t, int i, int expert, int from, i
     }
     for (int r = from; r < to; r++) {
         if (writer_stopped(w)) return -1;
-        if (type == m.dtype && !reordered(w, f) && !pooled(w, f)) {
-            write_mapped(w, (const unsigned char *)m.data + (size_t)r * m.stride_bytes, bytes);
+        w->done += bytes;
+        if (w->options->progress && w->total) w->options->progress(w->options->progress_arg, w->done, w->total);
+        int n, source = source_row(w, f, r, &n);
+        if (type == m.dtype && n == 1) { /* whole rows keep their bits, whatever their order */
+            write_mapped(w, (const unsigned char *)m.data + (size_t)source * m.stride_bytes, bytes);
             continue;
         }
         target_row(w, f, &m, r);
@@ -250,7 +259,7 @@ static bool target_of(const Writer *w, Target *t, int field, int layer, int expe
         /* a tensor of several fields is for a family that has no names for the fields */
         if (t->n > 1 && field_path(part, w->family, w->style, t->field[i], layer, expert)) return false;
         field_shape(&rows, &cols, t->field[i], &w->config);
-        DType type = target_type(w, t->field[i], &m);
+        DType type = target_type(w, t->field[i], layer, &m);
         t->vector = field_is_vector(t->field[i]);
         t->rows = t->vector ? 1 : t->rows + rows;
         t->cols = t->vector ? t->cols + cols : cols;
@@ -258,6 +267,14 @@ static bool target_of(const Writer *w, Target *t, int field, int layer, int expe
     }
     return true;
 }
+
+static int add_bytes(Writer *w, const Target *t, void *arg) {
+    (void)arg;
+    w->total += t->vector ? 0 : target_bytes(t);
+    return 0;
+}
+
+void writer_count(Writer *w) { each_target(w, add_bytes, NULL); }
 
 int each_target(Writer *w, int (*visit)(Writer *w, const Target *t, void *arg), void *arg) {
     for (int layer = -1; layer < w->config.n_layers; layer++)

@@ -13,13 +13,13 @@ typedef struct {
     Config config; /* of the target: pairing and KV heads may differ from the source's */
     const Config *source;
     const Weights *weights;
-    int type;
     FILE *file;
     const char *path;
     float *row, *sum; /* [widest] */
     unsigned char *packed;
     const File *copied; /* the file that copy_body copies */
-    const volatile sig_atomic_t *stop;
+    const ConvertOptions *options;
+    uint64_t done, total; /* bytes of tensors */
     Error *e;
 } Writer;
 
@@ -33,6 +33,9 @@ typedef struct {
     DType type; /* of its values */
     bool vector;
 } Target;
+
+/* writer_count - w->total of the file to be written, for the progress. */
+void writer_count(Writer *w);
 
 bool writer_stopped(const Writer *w);
 void write_bytes(Writer *w, const void *p, size_t n);

@@ -177,7 +177,8 @@ const Flag flags[] = {
     {'o', "output", TEXT, GROUP_MODE, "on", AT(output), 0, 0, NULL, "PATH",
      "convert: .gguf, .bin or a directory (a name without ending, or with a slash behind); batch: the "
      "results"},
-    {0, "type", TEXT, GROUP_MODE, "o", AT(type), 0, 0, NULL, "TYPE", "convert: f32, f16, bf16, q8_0, q4_0 or q4_1"},
+    {0, "type", TEXT, GROUP_MODE, "o", AT(type), 0, 0, NULL, "TYPE",
+     "convert: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, or a mix: q4_k_m, q6_k, iq4_nl ..."},
     {0, "kv-heads", INTEGER, GROUP_MODE, "o", AT(kv_heads), 1, 1 << 16, NULL, "N",
      "convert: mean-pool K and V to N heads"},
     {0, "parallel", INTEGER, GROUP_MODE, "n", AT(parallel), 1, 256, NULL, "N", "batch: prompts at once, default 8"},

@@ -21,6 +21,19 @@ void progress_show(Progress *p, int done, int total) {
     p->shown = true;
 }
 
+void progress_bytes(Progress *p, uint64_t done, uint64_t total) {
+    double t = now(), passed = t - p->start;
+    if (!p->log || !done || done > total || passed < 1 || t - p->last < 0.1) return;
+    double left = passed * (double)(total - done) / (double)done;
+    char line[64];
+    snprintf(line, sizeof line, "%-7.7s %3d%% %.0f of %.0f MB, %.0f s left", p->what, (int)(100 * done / total),
+             (double)done / 1e6, (double)total / 1e6, left);
+    fprintf(p->log, "\r%-*.*s", COLUMNS, COLUMNS, line);
+    fflush(p->log);
+    p->last = t;
+    p->shown = true;
+}
+
 void progress_end(Progress *p) {
     if (p->shown) fprintf(p->log, "\r%*s\r", COLUMNS, "");
     if (p->shown) fflush(p->log);

@@ -1,5 +1,5 @@
-/* quantize - f32 to the storage types that files are written in. Bit for bit what the gguf Python
- * module (ggml's quantize_row_*_ref) makes. */
+/* quantize - f32 to the storage types that files are written in. The types of 32 values bit for bit as the gguf Python
+ * module (ggml's quantize_row_*_ref) writes them; the K types and IQ4_NL by a search of this program (quantize_k.c). */
 #pragma once
 #include "kernels/quant.h"
 
@@ -12,3 +12,7 @@ bool dtype_quantize(void *out, const float *x, size_t n, DType t);
 bool dtype_can_quantize(DType t);
 
 bool floats_finite(const float *x, size_t n);
+
+/* One block from its values. False: f16 cannot hold its scale. */
+typedef bool QuantizeBlock(void *out, const float *x);
+QuantizeBlock quantize_q2_k, quantize_q3_k, quantize_q4_k, quantize_q5_k, quantize_q6_k, quantize_iq4_nl;

@@ -4,8 +4,8 @@
 
 #include "base/text.h"
 #include "modes/modes.h"
+#include "gen/progress.h"
 #include "gen/session.h"
-#include "kernels/quantize.h"
 
 /* A name that is not .gguf or .bin is a directory's. One that ends in other letters (model.guf, out.GGUF, x.txt) is a
  * slip; a slash behind it, or a directory that is there already, says that it is meant. */
@@ -19,10 +19,12 @@ static bool is_known_ending(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static void show_bytes(void *progress, uint64_t done, uint64_t total) { progress_bytes(progress, done, total); }
+
 int mode_convert(const Options *o, FILE *out, Error *e) {
     Session s;
     ConvertOptions options = {
-        .output = o->output, .type = -1, .kv_heads = o->kv_heads, .stop = &interrupted, .temporary = unfinished};
+        .output = o->output, .kv_heads = o->kv_heads, .stop = &interrupted, .temporary = unfinished};
     if (!o->output) {
         fail(e, "--output: expected the name of the file to write, found none");
         return 2;
@@ -34,15 +36,19 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
              o->output);
         return 2;
     }
-    for (int t = 0; o->type && t < DTYPE_Q8_GROUP; t++)
-        if (strcmp(o->type, dtype_info[t].name) == 0 && dtype_can_quantize((DType)t)) options.type = t;
-    if (o->type && options.type < 0) {
-        fail(e, "--type: expected f32, f16, bf16, q8_0, q4_0 or q4_1, found %.40s", o->type);
+    if (o->type && !(options.mix = mix_named(o->type))) {
+        char names[256];
+        fail(e, "--type: expected %s, found %.40s", mix_names(names, sizeof names), o->type);
         return 2;
     }
     if (session_open(&s, o, 0, e)) return 1;
     bool carried;
+    Progress progress;
+    progress_begin(&progress, o->log, "convert", o->quiet);
+    options.progress = show_bytes;
+    options.progress_arg = &progress;
     int status = checkpoint_convert(&s.checkpoint, &s.model.config, &s.model.weights, &options, &carried, e);
+    progress_end(&progress);
     if (!status && o->json) {
         fputs("{\"output\": ", out);
         text_print_json(out, o->output, strlen(o->output));
