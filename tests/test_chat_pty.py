@@ -115,6 +115,10 @@ def conversation(directory):
     check("an answer that is cut says why", b"cut: 4 tokens" in t.say("Again"))
     out = t.say("/regen")
     check("/regen", prefills(out) == [1] and b"cut: 4 tokens" in out, out)
+    out = t.say("/top 4")
+    rows = [x.split() for x in out.split(b"\n") if b"%" in x]
+    check("/top", len(rows) == 4 and b"chosen" in rows[0] and all(x[-3:] == [b"removed", b"by", b"temperature"] for x in rows[1:]), out)
+    check("/top refuses", b"expected a number from 1 to 100" in t.say("/top 0"))
     check("/undo", b"dropped" in t.say("/undo") and b"2 messages" in t.say("/context"))
     check("/save", b"saved: 2 messages" in t.say("/save " + saved))
     t.say("/clear")

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "gen/sampler.h"
+#include "gen/stages.h"
 #include "io/json.h"
 
 #include <cmocka.h> /* last: it makes a macro of fail */
@@ -296,6 +297,7 @@ static void test_chain(void **state) {
     static const int loop[] = {0, 1, 0, 2, 0}, phrase[] = {0, 1, 2, 2, 1, 2, 5, 0, 1, 2},
                      same[] = {3, 3, 3, 3, 3, 3, 3, 3, 3};
     static const bool after_1[6] = {false, true}, after_0[6] = {true};
+    static const DryBreaker sequences[] = {{5, 1, {0}}, {1, 2, {2, 2}}, {1, 1, {2}}};
     static const LogitBias bias[] = {{0, -2}, {5, 1.5f}, {1, -INFINITY}};
 #define USUAL        .temperature = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last = 64, .dry_last = 64
 #define DRY(m, b, n) .dry_multiplier = (m), .dry_base = (b), .dry_allowed_length = (n)
@@ -378,6 +380,14 @@ static void test_chain(void **state) {
          {USUAL, DRY(0.8f, 1.75f, 2), .dry_breakers = after_0},
          RECENT(phrase),
          {0.4007577, 0.2862555, 0.10289831, 0.1145022, 0.08015154, 0.015434747}},
+        {"DRY not across tokens 5 0",
+         {USUAL, DRY(0.8f, 1.75f, 2), .dry_sequences = sequences, .n_dry_sequences = 1},
+         RECENT(phrase),
+         {0.4007577, 0.2862555, 0.10289831, 0.1145022, 0.08015154, 0.015434747}},
+        {"DRY, a breaker of two tokens ends the text",
+         {USUAL, DRY(0.8f, 1.75f, 2), .dry_sequences = sequences + 1, .n_dry_sequences = 2},
+         RECENT(phrase),
+         {0.35, 0.25, 0.2, 0.1, 0.07, 0.03}},
         {"DRY, one token again and again",
          {USUAL, DRY(0.1f, 1.5f, 2)},
          RECENT(same),
@@ -532,6 +542,30 @@ static void test_chain_is_refused(void **state) {
     }
 }
 
+/* What each stage of top-k 4, top-p 0.8 and min-p 0.3 removes of 0.35 0.25 0.2 0.1 0.07 0.03. */
+static void stages_say_who_removed_what(void **state) {
+    (void)state;
+    Error e = {0};
+    Sampler s;
+    Staged list[6];
+    float logits[6];
+    const double p[6] = {0.35, 0.25, 0.2, 0.1, 0.07, 0.03};
+    const char *const stage[6] = {NULL, NULL, "min-p", "top-p", "top-k", "top-k"};
+    for (int i = 0; i < 6; i++) logits[i] = (float)log(p[i]);
+    /* of what top-k leaves, 0.9, the first three hold 0.89; min-p wants 0.6 of the largest */
+    SamplerParams params = {.temperature = 1, .top_k = 4, .top_p = 0.8f, .min_p = 0.6f, .repeat_penalty = 1};
+    assert_int_equal(sampler_init(&s, &params, 6, &e), 0);
+    assert_int_equal(stages_find(list, 6, &s, logits, false, &e), 6);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(list[i].id, i);
+        assert_float_equal(list[i].p, p[i], 1e-6);
+        assert_float_equal(list[i].left, i < 2 ? p[i] / 0.6 : 0, 1e-6);
+        if (stage[i]) assert_string_equal(list[i].stage, stage[i]);
+        else assert_null(list[i].stage);
+    }
+    sampler_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filters),
@@ -546,6 +580,7 @@ int main(void) {
         cmocka_unit_test(test_seed),
         cmocka_unit_test(test_against_full_sort),
         cmocka_unit_test(test_case_bank),
+        cmocka_unit_test(stages_say_who_removed_what),
     };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }

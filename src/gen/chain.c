@@ -76,6 +76,8 @@ Chain *chain_new(const SamplerParams *p, int n_vocab) {
     return NULL;
 }
 
+void chain_follow(Chain *c, const Chain *other) { c->mu = other->mu; }
+
 void chain_free(Chain *c) {
     if (!c) return;
     free(c->tokens);
@@ -123,14 +125,34 @@ static void penalties(Chain *c, const Sampler *s) {
     sort(c);
 }
 
+/* The tokens of the longest breaker that begins at the token i tokens back; 0: none does. */
+static int breaker_at(const Sampler *s, int i) {
+    const SamplerParams *p = &s->params;
+    int token = sampler_recent(s, i), from = 0, to = p->n_dry_sequences;
+    int longest = p->dry_breakers && p->dry_breakers[token];
+    while (from < to) {
+        int middle = from + (to - from) / 2;
+        if (p->dry_sequences[middle].head < token) from = middle + 1;
+        else to = middle;
+    }
+    for (; from < p->n_dry_sequences && p->dry_sequences[from].head == token; from++) {
+        const DryBreaker *b = &p->dry_sequences[from];
+        int same = 0;
+        if (b->n + 1 <= longest || b->n > i) continue;
+        while (same < b->n && b->tail[same] == sampler_recent(s, i - same - 1)) same++;
+        if (same == b->n) longest = b->n + 1;
+    }
+    return longest;
+}
+
 /* A token that would make a repetition longer is penalized by multiplier * base^(length - allowed), length being that
  * of the repetition so far; none goes across a breaker. Source: p-e-w, oobabooga/text-generation-webui, pull 5677. */
 static void dry(Chain *c, const Sampler *s) {
     const SamplerParams *p = &s->params;
     int n = s->n_recent < p->dry_last ? s->n_recent : p->dry_last, limit = n;
     if (p->dry_multiplier == 0 || p->dry_base < 1 || n <= p->dry_allowed_length) return;
-    for (int i = n - 1; i >= 0 && p->dry_breakers; i--)
-        if (p->dry_breakers[sampler_recent(s, i)]) limit = i;
+    for (int i = 0, found = 0; i < n && !found; i++) /* what comes after the last breaker is all that may repeat */
+        if ((found = breaker_at(s, i)) > 0) limit = i - (found - 1);
     if (limit < p->dry_allowed_length) return;
     for (int i = 0; i < s->n_vocab; i++) c->longest[i] = -1;
     /* repeat[k]: the length of the longest common end of the text and of the text without its last k tokens: the

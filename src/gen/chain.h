@@ -21,6 +21,9 @@ int chain_filter(Chain *c, Sampler *s, const float *logits, double *sum);
 /* chain_drawn - the token that was drawn of the n left: Mirostat learns from it. */
 void chain_drawn(Chain *c, const Sampler *s, int n, double sum, int id);
 
+/* chain_follow - takes over what Mirostat has learned in another. */
+void chain_follow(Chain *c, const Chain *other);
+
 /* sampler_stage_named - by its name in --samplers; -1: none. */
 int sampler_stage_named(const char *name, size_t n);
 extern const char *const sampler_stage_names[SAMPLER_COUNT];

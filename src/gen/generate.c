@@ -12,19 +12,18 @@
 
 enum { DEFAULT_STEPS = 256 };
 
-/* The tokens whose text has one of the breakers in it. */
-static bool *find_breakers(const Options *o, const Session *s) {
+static int find_breakers(Generator *g, SamplerParams *p, Error *e) {
     static const char *const usual[] = {"\n", ":", "\"", "*"};
-    const char *const *text = o->n_breaker < 0 ? usual : o->breaker;
-    int n = o->n_breaker < 0 ? 4 : o->n_breaker, vocab = s->model.config.vocab_size;
-    bool *found = calloc((size_t)vocab, sizeof *found);
-    for (int id = 0; found && s->tokenizer && id < vocab && id < tokenizer_vocab_size(s->tokenizer); id++) {
-        const char *bytes;
-        char buffer[8];
-        size_t length = tokenizer_decode(s->tokenizer, 0, id, &bytes, buffer);
-        for (int i = 0; i < n && !found[id]; i++) found[id] = memmem(bytes, length, text[i], strlen(text[i])) != NULL;
-    }
-    return found;
+    const Options *o = g->o;
+    const Session *s = g->session;
+    bool given = o->n_breaker >= 0;
+    if (breakers_find(&g->breakers, s->tokenizer, s->model.config.vocab_size, given ? o->breaker : usual,
+                      given ? o->n_breaker : 4, e))
+        return -1;
+    p->dry_breakers = g->breakers.single;
+    p->dry_sequences = g->breakers.list;
+    p->n_dry_sequences = g->breakers.n;
+    return 0;
 }
 
 /* A control token adds no text, so that its text could never be seen in an answer. */
@@ -50,10 +49,7 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     if (params.dry_last < 0 || params.dry_last > n_ctx) params.dry_last = n_ctx;
     params.bias = o->bias;
     params.n_bias = o->n_bias;
-    if (params.dry_multiplier > 0) {
-        params.dry_breakers = g->breakers = find_breakers(o, session);
-        if (!g->breakers) return fail(e, "sampler: memory: expected some, found none");
-    }
+    if (params.dry_multiplier > 0 && find_breakers(g, &params, e)) return -1;
     g->cached = calloc((size_t)n_ctx, sizeof *g->cached);
     if (!g->cached) return fail(e, "context: memory: expected some, found none");
     return sampler_init(&g->sampler, &params, session->model.config.vocab_size, e);
@@ -70,7 +66,7 @@ int generator_tell(Generator *g, int (*each)(void *arg, const Generator *g, int 
 
 void generator_close(Generator *g) {
     free(g->logits);
-    free(g->breakers);
+    breakers_close(&g->breakers);
     sampler_close(&g->sampler);
     free(g->cached);
     *g = (Generator){0};
@@ -85,6 +81,7 @@ static bool show_progress(void *arg, int done, int total) {
 int generator_sample(Generator *g, float *logits, Error *e) {
     if (g->logits) memcpy(g->logits, logits, (size_t)g->session->model.config.vocab_size * sizeof *g->logits);
     g->next = sampler_next(&g->sampler, logits);
+    g->accepted = false;
     if (g->next >= 0) return 0;
     return fail(e, "%s: logits at position %d: expected finite numbers, found NaN or infinity (see --check)",
                 g->o->checkpoint, g->n_cached - 1);
@@ -184,6 +181,7 @@ int generator_put(Generator *g, Stream *stream, Error *e) {
     }
     g->n_decode++;
     sampler_accept(&g->sampler, g->next);
+    g->accepted = true;
     size_t n = 0; /* an embedding may be padded: those ids have no text */
     if (g->next < tokenizer_vocab_size(s->tokenizer))
         n = tokenizer_decode(s->tokenizer, g->prev, g->next, &bytes, buffer);

@@ -2,6 +2,7 @@
 #pragma once
 #include "gen/options.h"
 #include "gen/sampler.h"
+#include "gen/breakers.h"
 #include "gen/session.h"
 #include "gen/stream.h"
 
@@ -12,13 +13,14 @@ struct Generator {
     const Options *o;
     Session *session; /* with State and Tokenizer; borrowed */
     Sampler sampler;
-    bool *breakers; /* [vocab_size] tokens that DRY finds no repetition across; NULL without it */
-    bool say_seed;  /* a fresh seed is to be said once, when the text begins */
-    int *cached;    /* [n_ctx] the tokens whose keys and values are in the cache */
+    Breakers breakers; /* across which DRY finds no repetition */
+    bool say_seed;     /* a fresh seed is to be said once, when the text begins */
+    int *cached;       /* [n_ctx] the tokens whose keys and values are in the cache */
     int n_cached;
     int stop[MAX_STOPS], n_stop; /* control tokens that are a --stop text: no text of theirs would end the answer */
     int prev;                    /* for tokenizer_decode: the last token that is no control token; -1: none */
     int next;                    /* the token sampled last, not forwarded yet; -1: none */
+    bool accepted;               /* it is part of the text that the sampler looks back on */
     const char *reason;          /* why the last text ended: eos, steps, stop-text, context, interrupt */
     int n_prefill, n_decode;     /* tokens of the last text */
     double prefill_seconds, decode_seconds;

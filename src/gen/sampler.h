@@ -24,6 +24,13 @@ typedef struct {
     float bias;
 } LogitBias;
 
+/* A breaker of several tokens: head, then tail [n]. */
+enum { DRY_TAIL = 20 };
+typedef struct {
+    int head, n;
+    int tail[DRY_TAIL];
+} DryBreaker;
+
 /* Fields that are 0 are off. */
 typedef struct {
     float temperature;    /* 0: greedy */
@@ -40,7 +47,9 @@ typedef struct {
     float dry_multiplier, dry_base;   /* "don't repeat yourself" */
     int dry_allowed_length, dry_last; /* dry_last: tokens looked back on */
     const bool *dry_breakers;         /* [n_vocab] tokens that no repetition goes across; NULL: none */
-    int mirostat;                     /* 2: version 2, in place of every filter */
+    const DryBreaker *dry_sequences;  /* [n_dry_sequences] and sequences of tokens, sorted by head */
+    int n_dry_sequences;
+    int mirostat; /* 2: version 2, in place of every filter */
     float mirostat_tau, mirostat_eta;
     const LogitBias *bias; /* [n_bias] */
     int n_bias;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "gen/stages.h"
 #include "modes/chat_mode.h"
 
 /* Says something of the chat itself. */
@@ -163,6 +165,33 @@ static int run_stats(Chat *c, const char *argument, Error *e) {
     return 0;
 }
 
+/* The candidates for the token that was chosen last, and the sampler that removed each. */
+static int run_top(Chat *c, const char *argument, Error *e) {
+    enum { USUAL = 10, MOST = 100 };
+    Staged list[MOST];
+    const Tokenizer *t = c->session.tokenizer;
+    int n = *argument ? atoi(argument) : USUAL;
+    if (n < 1 || n > MOST || c->g.next < 0 || !c->g.logits) {
+        if (c->g.next < 0) SAY(c, "/top: expected an answer, found none\n");
+        else SAY(c, "/top: expected a number from 1 to %d\n", MOST);
+        return 0;
+    }
+    if ((n = stages_find(list, n, &c->g.sampler, c->g.logits, c->g.accepted, e)) < 0) return -1;
+    SAY(c, "candidates for the last token of the answer\n   token     model   sampled  text\n");
+    for (int i = 0; i < n; i++) {
+        const char *text = "";
+        char buffer[8];
+        size_t length = 0;
+        if (list[i].id < tokenizer_vocab_size(t)) length = tokenizer_decode(t, 0, list[i].id, &text, buffer);
+        if (length == 0 && list[i].id < tokenizer_vocab_size(t)) text = tokenizer_piece(t, list[i].id, &length);
+        SAY(c, "%8d %8.3f%% %8.3f%%  ", list[i].id, 100 * (double)list[i].p, 100 * (double)list[i].left);
+        text_print_json(c->o.log, text, length);
+        if (list[i].stage) SAY(c, "  removed by %s\n", list[i].stage);
+        else SAY(c, list[i].id == c->g.next ? "  chosen\n" : "\n");
+    }
+    return 0;
+}
+
 static int run_context(Chat *c, const char *argument, Error *e) {
     (void)argument, (void)e;
     SAY(c, "context: %d of %d tokens, %d messages\n", c->g.n_cached, c->session.state.options.n_ctx, c->turns.n);
@@ -179,6 +208,7 @@ static const Command commands[] = {
     {"save", "FILE", "write the conversation, with its keys and values", run_save},
     {"load", "FILE", "go on with a conversation that was saved", run_load},
     {"stats", "[on|off]", "show the last statistics, or show them after each answer", run_stats},
+    {"top", "[N]", "the candidates for the last token, and the sampler that removed each", run_top},
     {"context", "", "how full the context is", run_context},
     {"bye", "", "end", run_bye},
     {"?", "", NULL, run_help},

@@ -225,6 +225,7 @@ int mode_chat(const Options *o, FILE *out, Error *e) {
     if (chat_sampling(&c.o, &c.session.checkpoint, e)) goto done;
     if (session_state(&c.session, &c.o, 0, e) || generator_init(&c.g, &c.o, &c.session, e)) goto done;
     if (o->json && generator_tell(&c.g, record_token, &c.record, o->json_lines || o->logprobs, e)) goto done;
+    if (c.terminal && !o->json && generator_tell(&c.g, NULL, NULL, true, e)) goto done; /* for /top */
     if (o->session && snapshot_open(o->session, &c.g, &c.turns, e)) goto done;
     if (o->system && turns_system(&c.turns, o->system, e)) goto done;
     if (run(&c, e) || (o->session && snapshot_write(o->session, &c.g, &c.turns, e))) goto done;
