@@ -56,13 +56,6 @@ static void project(const Pass *p, const Rows *xn, const AttentionState *s, Head
     watch_columns(p, h.name, h.x, h.of * d, from, to);
 }
 
-static void clamp_head(const Pass *p, const AttentionState *s, Head h) {
-    float clamp = s->config.clamp;
-    for (int r = 0, d = s->cache.head_dim; r < p->n && clamp > 0; r++)
-        for (float *x = row_of(p, &h, r, d), *end = x + d; x < end; x++)
-            *x = *x > clamp ? clamp : *x < -clamp ? -clamp : *x; /* NaN stays NaN */
-}
-
 static void norm_head(const Pass *p, const AttentionState *s, Head h) {
     int d = s->cache.head_dim;
     Norm norm = s->norm;
@@ -76,8 +69,11 @@ static void rotate_and_store(const Pass *p, const AttentionWeights *w, Attention
     bool after = s->config.qk_norm == QK_NORM_AFTER_ROPE, normed = h.norm && s->config.qk_norm != QK_NORM_WHOLE;
     bool local = w->rope == ROPE_LOCAL || (h.kind == ROTATE_K && s->rotate[p->layer] & ROTATE_K_LOCAL);
     const RopeTable *table = &s->rope[local];
+    float clamp = s->config.clamp;
     if (normed && !after) norm_head(p, s, h);
-    clamp_head(p, s, h); /* after the norm: OLMoE */
+    for (int r = 0; r < p->n && clamp > 0; r++) /* after the norm: OLMoE */
+        for (float *x = row_of(p, &h, r, d), *end = x + d; x < end; x++)
+            *x = *x > clamp ? clamp : *x < -clamp ? -clamp : *x; /* NaN stays NaN */
     if (s->rotate[p->layer] & h.kind) rope_apply(row_of(p, &h, 0, d), p->n, 1, h.of * d, table, p->rope_pos);
     if (normed && after) norm_head(p, s, h);
     if (s->rope[0].rotary_dim && h.rotated_name)

@@ -11,7 +11,8 @@ with the gguf module and loaded into the transformers class, or llama2.c's .bin 
     layers.I.q, k, v  [n, heads, head_dim] projections, bias included, before RoPE
     layers.I.q_rot, k_rot          the same after RoPE (absent in GPT-2), half-split order
     layers.I.attn_out [n, dim] output of the output projection
-    layers.I.ffn_out  [n, dim] output of the down projection
+    layers.I.router   [n, experts] scores, where there are experts; router_weights: what each counts, 0 if not chosen
+    layers.I.ffn_out  [n, dim] output of the down projection, or of all experts
     layers.I.out      [n, dim] the residual stream after the layer
     final_norm        [n, dim]; logits [n, vocab]
 Needs: pip install -r scripts/requirements.txt
@@ -278,12 +279,23 @@ def capture(model, tokens):
                 out[prefix + name] = x.reshape(x.shape[0], heads, d).contiguous().numpy().copy()
         return hook
 
+    def keep_router(prefix):  # transformers' routers return the scores, the weights of the chosen experts, and which
+        def hook(_module, _args, output):
+            scores, weights, chosen = (x.detach().float() for x in output)
+            out[prefix + "router"] = scores.contiguous().numpy().copy()
+            full = torch.zeros_like(scores).scatter(1, chosen.long(), weights)
+            out[prefix + "router_weights"] = full.contiguous().numpy().copy()
+        return hook
+
+    def keep_embedding(_module, _args, output):  # Granite multiplies what the module gives
+        out["embed"] = (output[0].detach().float() * getattr(config, "embedding_multiplier", 1)).contiguous().numpy().copy()
+
     add = lambda module, hook: hooks.append(module.register_forward_hook(hook))
     if gpt2:
         add(inner.drop, keep("embed"))
         add(inner.ln_f, keep("final_norm"))
     else:
-        add(inner.embed_tokens, keep("embed"))
+        add(inner.embed_tokens, keep_embedding)
         add(inner.norm, keep("final_norm"))
     for i, layer in enumerate(inner.h if gpt2 else inner.layers):
         p = f"layers.{i}."
@@ -299,7 +311,12 @@ def capture(model, tokens):
                 add(getattr(layer.self_attn, name + "_proj"), keep_heads(p + name))
             add(layer.self_attn, keep(p + "attn_out", first))
             add(layer.post_attention_layernorm, keep(p + "ffn_norm"))
-        add(layer.mlp, keep(p + "ffn_out"))
+        mixture = getattr(layer, "block_sparse_moe", None) or getattr(layer, "mlp", None)
+        if not getattr(layer, "shared_mlp", None):  # a sum outside of both modules
+            add(mixture, keep(p + "ffn_out", first))
+        router = getattr(mixture, "router", None) or getattr(mixture, "gate", None)
+        if router is not None:
+            add(router, keep_router(p))
 
     module = sys.modules[type(model).__module__]
     original, calls = getattr(module, "apply_rotary_pos_emb", None), [0]

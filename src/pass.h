@@ -8,10 +8,9 @@
 #include "kernels/kernels.h"
 
 /* Tap - sees every intermediate of a forward pass: verify, probe, --check.
- *   name   "embed", "attn_norm", "q", "k", "v", "q_rot", "k_rot", "attn_out", "ffn_norm", "ffn_out",
- *          "out", "final_norm", "logits"; layer is -1 outside of the layers
- *   x      [rows, cols] f32, of the positions pos .. pos + rows. Columns [from, to) of it are there: q, k and v come
- *          one head at a time, everything else whole
+ *   name   "embed", "attn_norm", "q", "k", "v", "q_rot", "k_rot", "attn_out", "ffn_norm", "router", "router_weights",
+ * "ffn_out", "out", "final_norm", "logits"; layer is -1 outside of the layers x      [rows, cols] f32, of the positions
+ * pos .. pos + rows. Columns [from, to) of it are there: q, k and v come one head at a time, everything else whole
  * While a tap is set the pass runs on one thread, which calls it. */
 typedef void Tap(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to, int pos);
 

@@ -7,7 +7,7 @@ F=tests/fixtures/families
 
 cat >"$tmp/edit.py" <<'P'
 # edit.py MODEL OUT EDIT...: a copy of a Hugging Face model. Edits: config.KEY=JSON, drop=TENSOR, shape=TENSOR:[..],
-# nan=TENSOR, fuse (the experts of a layer in one tensor, as transformers 5 has them in memory)
+# nan=TENSOR, copy=TO:FROM, exchange (gate and up of every expert), fuse (the experts of a layer in one tensor, as transformers 5 has them in memory)
 import json, pathlib, struct, sys
 source, out = map(pathlib.Path, sys.argv[1:3])
 config = json.loads((source / "config.json").read_text())
@@ -21,6 +21,13 @@ for edit in sys.argv[3:]:
     elif what == "drop": del tensors[value]
     elif what == "shape": tensors[value.split(":")[0]][0]["shape"] = json.loads(value.split(":")[1])
     elif what == "nan": tensors[value][1] = b"\xff\x7f" + tensors[value][1][2:]
+    elif what == "copy":  # copy=TO:FROM
+        to, other = value.split(":")
+        tensors[to][1] = tensors[other][1]
+    elif what == "exchange":
+        for name in [n for n in tensors if "expert" in n and ".gate_proj." in n]:
+            other = tensors[name.replace(".gate_proj.", ".up_proj.")]
+            tensors[name][1], other[1] = other[1], tensors[name][1]
     elif what == "fuse":
         for layer in range(config["num_hidden_layers"]):
             p, experts = f"model.layers.{layer}.block_sparse_moe.experts.", range(config["num_local_experts"])
@@ -87,9 +94,31 @@ bad "dense layers among those with experts" "mlp_only_layers: expected null" qwe
 bad "every second layer with experts" "decoder_sparse_step: expected 1" qwen3_moe config.decoder_sparse_step=2
 bad "the shared expert missing" "shared.w_up of layer 0: expected the tensor, found none" qwen2_moe \
     drop=model.layers.0.mlp.shared_expert.up_proj.weight
+bad "the shared expert's gate missing" "shared_gate of layer 1: expected the tensor, found none" qwen2_moe \
+    drop=model.layers.1.mlp.shared_expert_gate.weight
 bad "sinks missing" "sinks of layer 0: expected the tensor, found none" gpt_oss drop=model.layers.0.self_attn.sinks
 bad "an expert's bias missing" "experts.b_down of layer 1: expected the tensor of 5 experts, found none of expert 0" \
     gpt_oss drop=model.layers.1.mlp.experts.down_proj_bias
 bad "experts as rows where columns belong" "gate_up_proj: shape: expected \[5, 16, 32\], found 160 rows of 16 values" \
     gpt_oss "shape=model.layers.0.mlp.experts.gate_up_proj:[5, 32, 16]"
 bad "experts in a LLaMA" "num_local_experts: expected 0, found 5" mixtral 'config.model_type="llama"'
+
+# What verify says of a wrong setting; the reference is transformers' run of the right one (scripts/hf_reference.py).
+R=tests/fixtures/verify/qwen2_moe.safetensors
+check "verify compares the router's scores and weights" grep -q "layers.1.router_weights" <("$RUN" $F/qwen2_moe -m verify -r $R)
+check "verify agrees" grep -q "all 27 tensors of 12 tokens are within tolerance" <("$RUN" $F/qwen2_moe -m verify -r $R)
+wrong() { # wrong NAME TENSOR WORDS EDIT...
+    "$RUN" "$(edited qwen2_moe "${@:4}")" -m verify -r $R >"$tmp/verify" 2>&1
+    if grep -q "first over tolerance: $2" "$tmp/verify" && grep -q "likely cause: .*$3" "$tmp/verify"; then ok "$1"
+    else not_ok "$1" "$(tail -n 2 "$tmp/verify")"; fi
+}
+wrong "weights that add up to 1" layers.0.router_weights "experts' renormalisation: in the reference the weights of the chosen experts are shares" \
+    config.norm_topk_prob=true
+wrong "too few experts used" layers.0.router_weights "experts used: .* a token goes through 3 of the 5 experts, this model says 2" \
+    config.num_experts_per_tok=2
+wrong "too many experts used" layers.0.router_weights "a token goes through 3 of the 5 experts, this model says 4" \
+    config.num_experts_per_tok=4
+wrong "gate and up exchanged" layers.0.ffn_out "experts: in the reference w_gate and w_up are exchanged" exchange
+wrong "another router" layers.1.router "router: .*other weights" copy=model.layers.1.mlp.gate.weight:model.layers.0.mlp.gate.weight
+"$RUN" $F/qwen2_moe -m trace --tokens 1,34,43 >"$tmp/trace"
+check "trace shows the experts' weights" grep -q "router_weights *\[3, 5\]" "$tmp/trace"

@@ -100,7 +100,8 @@ typedef enum {
     GATED, /* ... and the FFN gates */
     MIXED, /* experts */
     BIASED_EXPERTS,
-    WITH_SHARED, /* an expert for all tokens */
+    WITH_SHARED,  /* an expert for all tokens */
+    SHARED_GATED, /* ... with a gate of its own */
     SINKS,
     LAYERNORM,
     UNTIED,
@@ -168,7 +169,7 @@ static const struct {
     [FIELD_XIELU_EPS] = {LAYER_NUMBER(ffn.xielu.eps), XIELU, XIELU},
     [FIELD_ROUTER] = {LAYER_MAT(moe.router, EXPERTS, DIM), MIXED, MIXED},
     [FIELD_ROUTER_BIAS] = {LAYER_VEC(moe.router_bias, EXPERTS), BIASED_EXPERTS, BIASED_EXPERTS},
-    [FIELD_SHARED_SCALE] = {LAYER_MAT(moe.shared_gate, ONE, DIM), NEVER, WITH_SHARED},
+    [FIELD_SHARED_SCALE] = {LAYER_MAT(moe.shared_gate, ONE, DIM), SHARED_GATED, SHARED_GATED},
     [FIELD_SHARED_GATE] = {LAYER_MAT(moe.shared.w_gate, SHARED, DIM), WITH_SHARED, WITH_SHARED},
     [FIELD_SHARED_UP] = {LAYER_MAT(moe.shared.w_up, SHARED, DIM), WITH_SHARED, WITH_SHARED},
     [FIELD_SHARED_DOWN] = {LAYER_MAT(moe.shared.w_down, DIM, SHARED), WITH_SHARED, WITH_SHARED},
@@ -302,6 +303,7 @@ static bool holds(When when, const Arch *a, const Config *c) {
     case MIXED: return c->moe.n_experts;
     case BIASED_EXPERTS: return c->moe.n_experts && a->mlp_bias == BIAS_ALWAYS;
     case WITH_SHARED: return c->moe.shared_dim;
+    case SHARED_GATED: return c->moe.shared_dim && pattern_of(a, a->style, FIELD_SHARED_SCALE);
     case SINKS: return a->traits & ARCH_SINKS;
     case LAYERNORM: return c->norm == NORM_LAYERNORM;
     case UNTIED: return !c->tied;

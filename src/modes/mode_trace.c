@@ -155,6 +155,8 @@ static const Line before[] = {
 static const Line after[] = {
     {STEP_ATTN_OUT, "attn_out", "all heads' mixes times W_o, added to the stream", false},
     {STEP_FFN_NORM, "ffn_norm", "the stream, normed again", false},
+    {STEP_ROUTER, "router", "each expert's score", false},
+    {STEP_ROUTER_WEIGHTS, "router_weights", "each expert's part in the output; most have none", false},
     {STEP_FFN_OUT, "ffn_out", "the FFN's output, added to the stream", false},
     {STEP_OUT, "out", "the residual stream after the layer", false},
     {STEP_FINAL_NORM, "final_norm", "after the last layer, normed", false},

@@ -454,7 +454,9 @@ void explain(Case *c) {
     case STEP_Q_ROT:
     case STEP_K_ROT: explain_rotation(c); break;
     case STEP_ATTN_OUT: explain_attention(c); break;
-    case STEP_FFN_OUT: explain_ffn(c); break;
+    case STEP_ROUTER: explain_router(c); break;
+    case STEP_ROUTER_WEIGHTS: explain_router_weights(c); break;
+    case STEP_FFN_OUT: c->m->config.moe.n_experts ? explain_experts(c) : explain_ffn(c); break;
     case STEP_OUT: explain_residual(c); break;
     case STEP_LOGITS: explain_logits(c); break;
     case STEP_COUNT: break;

@@ -84,4 +84,9 @@ void explain_clamp(const Case *c, float *x, size_t n);
 
 void explain_projection(Case *c);
 void explain_rotation(Case *c);
+
+/* explain_router, explain_router_weights, explain_experts - the steps of a mixture of experts. */
+bool explain_router(Case *c);
+bool explain_router_weights(Case *c);
+bool explain_experts(Case *c);
 void explain_attention(Case *c);

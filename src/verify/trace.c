@@ -8,9 +8,9 @@
 #include "base/memory.h"
 #include "io/safetensors.h"
 
-static const char *const step_name[STEP_COUNT] = {"embed", "attn_norm",  "q",        "k",        "v",
-                                                  "q_rot", "k_rot",      "attn_out", "ffn_norm", "ffn_out",
-                                                  "out",   "final_norm", "logits"};
+static const char *const step_name[STEP_COUNT] = {"embed",          "attn_norm", "q",        "k",          "v",
+                                                  "q_rot",          "k_rot",     "attn_out", "ffn_norm",   "router",
+                                                  "router_weights", "ffn_out",   "out",      "final_norm", "logits"};
 enum { PER_LAYER = STEP_OUT - STEP_ATTN_NORM + 1 };
 
 int trace_slot(int layer, Step step, int n_layers) {
@@ -36,6 +36,8 @@ int trace_cols(const Config *c, Step step) {
     case STEP_V:
     case STEP_K_ROT: return c->n_kv_heads * c->head_dim;
     case STEP_LOGITS: return c->vocab_size;
+    case STEP_ROUTER:
+    case STEP_ROUTER_WEIGHTS: return c->moe.n_experts;
     default: return c->dim;
     }
 }

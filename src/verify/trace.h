@@ -13,6 +13,8 @@ typedef enum {
     STEP_K_ROT,
     STEP_ATTN_OUT,
     STEP_FFN_NORM,
+    STEP_ROUTER,         /* of a mixture of experts: each one's score */
+    STEP_ROUTER_WEIGHTS, /* ... and its weight, 0 where the token does not go through it */
     STEP_FFN_OUT,
     STEP_OUT,
     STEP_FINAL_NORM, /* outside of the layers again */
@@ -24,7 +26,7 @@ typedef enum {
 typedef struct {
     int n;         /* tokens */
     int n_prefill; /* of them in one batch; the rest one at a time */
-    int n_slots;   /* tensors: 3 + 10 * n_layers */
+    int n_slots;   /* tensors: 3 + 12 * n_layers */
     int n_layers;
     int *tokens; /* [n] */
     float **x;   /* [n_slots] of [n, cols]; NULL: absent */

@@ -61,6 +61,7 @@ static int case_open(Case *k, Error *e) {
     size_t widest = (size_t)c->n_heads * (size_t)c->head_dim, n = (size_t)k->ref->n;
     if ((size_t)c->vocab_size > widest) widest = (size_t)c->vocab_size;
     if ((size_t)c->dim > widest) widest = (size_t)c->dim;
+    if ((size_t)c->moe.n_experts > widest) widest = (size_t)c->moe.n_experts;
     k->scratch = malloc(n * widest * sizeof *k->scratch);
     k->line = malloc(widest * sizeof *k->line);
     k->position = malloc(n * sizeof *k->position);
