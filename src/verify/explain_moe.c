@@ -95,8 +95,8 @@ bool explain_router_weights(Case *c) {
 /* ---- What they add -------------------------------------------------------------------------------- */
 
 /* y [n, dim] += share [n] * the expert's output. gate, up: [n, its width]. */
-static void add_expert(Case *c, float *y, const FfnWeights *w, const float *in, const float *share,
-                       const MoeFormula *f, float *gate, float *up) {
+static void add_expert(Case *c, float *y, const FfnWeights *w, const float *in, const float *share, const MoeFormula *f,
+                       float *gate, float *up) {
     size_t dim = (size_t)c->m->config.dim, width = (size_t)w->w_up.rows, n = (size_t)c->ref->n;
     bool clamped = c->m->config.ffn == FFN_SWIGLU_OSS;
     explain_multiply(c, gate, &w->w_gate, w->b_gate, in);
@@ -151,7 +151,9 @@ static bool explain_experts_of(Case *c, const float *in, float *shares, float *g
         bool wanted;
         const char *what;
     } mistakes[] = {
-        {{.no_shared = true}, c->m->config.moe.shared_dim, "experts: %s the one that every token goes through is left out"},
+        {{.no_shared = true},
+         c->m->config.moe.shared_dim,
+         "experts: %s the one that every token goes through is left out"},
         {{.no_shared_gate = true}, w->shared_gate.data, "experts: %s the shared one is not multiplied by its gate"},
         {{.unweighted = true}, true, "experts: %s their outputs are added without the router's weights"},
         {{.exchanged = true}, true, "experts: %s w_gate and w_up are exchanged"},
