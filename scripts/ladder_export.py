@@ -22,7 +22,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from ladder_model import Config, Model, config_of, count_parameters
-from ladder_train import RATES, SECOND_SHARE, evaluate, load_text, result_of, seed_runs, shipped_runs
+from ladder_train import RATES, SECOND_SHARE, evaluate, load_text, LONG, result_of, seed_runs, shipped_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -316,11 +316,12 @@ def export(args):
 
 
 def short(args):
-    """The first seed of models of the comparison, to be run by ./run; transformers knows rung 3 and 4."""
+    """The first seed of models of the comparison, or `long`, its last long run, to be run by ./run."""
     text = load_text(args.data, args.work)
     for name in args.names:
         path = Path(args.output) / name
-        save_directory(load_run(seed_runs(name, args.work)[0], args.work), path, text.val[:8])
+        run = LONG[-1] if name == "long" else seed_runs(name, args.work)[0]
+        save_directory(load_run(run, args.work), path, text.val[:8])
         shutil.copy(Path(args.work) / "tokenizer.model", path / "tokenizer.model")
         print(path)
 

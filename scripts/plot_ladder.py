@@ -152,11 +152,12 @@ def comparison():
                          + "".join(f"{band([r[k] for r in runs]):<16}" for k in
                                    ("val_bits_per_byte", "inside_bits_per_byte", "beyond_bits_per_byte"))
                          + f"{min(x['score_std'] for r in runs for x in r['layers']):.2f}")
-    if long := data["long"]:
-        lines += ["", f"{long['name']}, {long['steps']} steps of {long['batch']} windows, rates {long['lr']:g} and {long['adam_lr']:g}: "
-                      f"{long['val_bits_per_byte']:.4f} bits/byte of the whole split",
-                  "layer" + "".join(f"{x['layer']:>8}" for x in long["layers"]) + "\nscores" + "".join(f"{x['score_std']:>8.3f}" for x in long["layers"])[1:]
-                  + "\nweight" + "".join(f"{x['norm_weight']:>8.3f}" for x in long["layers"])[1:]]
+    for long in data["long"]:
+        rates = f"{long['lr']:g}, {long['adam_lr']:g} and for norms {long['vector_lr'] or long['adam_lr']:g}"
+        lines += ["", f"{long['name']}, {long['steps']} steps of {long['batch']} windows, rates {rates}: "
+                      f"{long['val_bits_per_byte']:.4f} bits/byte of the whole split"]
+        for what, key in (("layer", "layer"), ("scores deviate by", "score_std"), ("norm's weight", "norm_weight")):
+            lines.append(f"{what:<18}" + "".join(f"{x[key]:>8}" if key == "layer" else f"{x[key]:>8.3f}" for x in long["layers"]))
     return "\n".join(lines)
 
 
