@@ -117,4 +117,5 @@ for name, row in data["models"].items():
     for run in row["runs"]:
         assert all(x["score_std"] > 0.1 for x in run["layers"]), (name, run["seed"], run["layers"])
         assert len(run["layers"]) == row["config"]["n_layers"], name
+assert all(x["score_std"] > 0.1 for x in data["long"][-1]["layers"]), "the long run with norms at a rate of their own"
 P
