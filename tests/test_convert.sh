@@ -90,6 +90,22 @@ for type in f16 bf16 q8_0 q4_0 q4_1; do
     same "$type as the gguf module writes it" $F/base_$type.gguf "$dir/$type.gguf" 0
 done
 converted "q8_0 .bin" $F/base_hf "$dir/v2.bin" 0.2 --type q8_0
+# the tokenizer of a directory or of -z goes into a GGUF and gives the same ids; one whose rules a GGUF cannot say stays out
+T=$F/tokenizers
+mkdir "$dir/hf_llama" && sed 's/"single_word":true/"single_word":false/; s/,{"id":420,.*"special":false}\]/]/' $T/llama/tokenizer.json >"$dir/hf_llama/tokenizer.json"
+cp README.md "$dir/corpus.txt"
+for t in $T/bpe_gpt-2 $T/bpe_llama-bpe $T/bpe_qwen2 $T/bpe_smollm $T/spm_fast $T/spm_llama "$dir/hf_llama"; do
+    if "$RUN" weights/shakespeare.gguf -m convert -z "$t" -o "$dir/tok.gguf" --type q8_0 2>"$dir/err" && grep -q "tokenizer included" "$dir/err" &&
+        "$RUN" "$t" -m tokenize -f "$dir/corpus.txt" >"$dir/a" 2>/dev/null &&
+        "$RUN" "$dir/tok.gguf" -m tokenize -f "$dir/corpus.txt" >"$dir/b" 2>/dev/null && [ "$(wc -w <"$dir/a")" -gt 1000 ] &&
+        cmp -s "$dir/a" "$dir/b"; then ok "the tokenizer ${t##*/} in a GGUF"
+    else not_ok "the tokenizer ${t##*/} in a GGUF" "$(cat "$dir/err"; cmp "$dir/a" "$dir/b")"; fi
+done
+cp -r $F/base_hf "$dir/single" && cp $T/llama/tokenizer.json "$dir/single"
+if "$RUN" "$dir/single" -m convert -o "$dir/tok.gguf" 2>"$dir/err" && grep -q "without the tokenizer: .*single words" "$dir/err"; then
+    ok "a tokenizer that a GGUF cannot hold"
+else not_ok "a tokenizer that a GGUF cannot hold" "$(cat "$dir/err")"; fi
+refused "a tokenizer that is not there" 1 "none.json" $F/base.gguf -m convert -z "$dir/none.json" -o "$dir/no.gguf"
 # every name of llama-quantize; SmolLM2's shape in small: rows of 64 get the types of 32 values, rows of 256 the K types
 for type in q2_k q2_k_s q3_k q3_k_s q3_k_m q3_k_l q4_k q4_k_s Q4_K_M q5_k q5_k_s q5_k_m q6_k iq4_nl q5_0 q5_1; do
     converted "$type" $F/base.gguf "$dir/mix.gguf" 3 --type $type

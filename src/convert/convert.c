@@ -146,7 +146,8 @@ static int check_output(const Checkpoint *ck, const char *output, Output kind, E
 
 static int write_output(Writer *w, Output kind, const char *temporary, bool *carried) {
     if (kind == TO_DIRECTORY) return write_directory(w, temporary, carried);
-    *carried = kind == TO_GGUF && w->ck->format == FORMAT_GGUF && gguf_find(&w->ck->gguf, "tokenizer.ggml.tokens");
+    *carried = kind == TO_GGUF && (w->options->tokenizer ||
+                                   (w->ck->format == FORMAT_GGUF && gguf_find(&w->ck->gguf, "tokenizer.ggml.tokens")));
     return write_file(w, temporary, kind == TO_GGUF ? write_gguf : write_llama2c);
 }
 

@@ -161,13 +161,13 @@ static void put_rope(Keys *k, const RopeConfig *r, int n_ctx) {
     if (factor != own) key_f32(k, "rope.scaling.attn_factor", written);
 }
 
-/* Names, licence, vocabulary of a GGUF: byte for byte. */
-static void copy_keys(Keys *k, const Gguf *g) {
+/* Names, licence and, where no other is given, the vocabulary of a GGUF: byte for byte. */
+static void copy_keys(Keys *k, const Gguf *g, bool tokenizer) {
     static const char *const written[] = {"general.architecture", "general.alignment", "general.file_type",
                                           "general.quantization_version"};
     for (size_t i = 0; i < g->n_kv; i++) {
         Str key = g->kv[i].key;
-        bool keep = starts_with(key, "tokenizer.") || starts_with(key, "general.");
+        bool keep = (tokenizer && starts_with(key, "tokenizer.")) || starts_with(key, "general.");
         for (size_t j = 0; j < sizeof written / sizeof *written; j++) keep &= !starts_with(key, written[j]);
         if (!keep) continue;
         const unsigned char *from = (const unsigned char *)key.s - 8;
@@ -231,7 +231,10 @@ int write_gguf(Writer *w) {
     put_facts(w, &k);
     put_layers(w, &k);
     if (rope) put_rope(&k, r, w->config.n_ctx);
-    if (w->ck->format == FORMAT_GGUF) copy_keys(&k, &w->ck->gguf);
+    const GgufKeys *tokenizer = w->options->tokenizer;
+    if (w->ck->format == FORMAT_GGUF) copy_keys(&k, &w->ck->gguf, !tokenizer);
+    if (tokenizer) put(&k.bytes, tokenizer->data, tokenizer->bytes);
+    if (tokenizer) k.n += tokenizer->n;
     if (rope) rope_extra(&extra, r);
     int pairs = r->rotary_dim / 2;
     size_t pair_bytes = (size_t)pairs * sizeof(float);

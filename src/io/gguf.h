@@ -85,3 +85,9 @@ int gguf_get_str(const Gguf *g, const char *key, Str *out, Error *e);
 
 /* gguf_array_next - walks an array of strings: *cursor starts at kv->value. */
 Str gguf_array_next(const unsigned char **cursor);
+
+/* GgufKeys - n keys with their values as a GGUF has them; data is malloc'ed. */
+typedef struct {
+    unsigned char *data;
+    size_t bytes, n;
+} GgufKeys;

@@ -1,4 +1,5 @@
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -17,6 +18,20 @@ static bool is_known_ending(const char *path) {
         if (!isalpha((unsigned char)*c)) return true; /* Llama-3.2, SmolLM-1.7B */
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The vocabulary for a GGUF: that of -z, or of the directory or beside the file that is read. Left out where there is
+ * none or a GGUF cannot say its rules (why), but one that -z names must be there. */
+static int read_tokenizer(const Session *s, const Options *o, GgufKeys *keys, char why[TOKENIZER_WHY], Error *e) {
+    const Gguf *gguf = s->checkpoint.format == FORMAT_GGUF ? &s->checkpoint.gguf : NULL;
+    Error none = {0};
+    if (!path_ends_with(o->output, ".gguf") || (!o->tokenizer && gguf && gguf_find(gguf, "tokenizer.ggml.tokens")))
+        return 0;
+    Tokenizer *t = session_tokenizer(o, &s->checkpoint, &none);
+    if (!t && (o->tokenizer || error_is_memory(&none))) return fail_again(e, &none);
+    int status = t ? tokenizer_gguf_keys(t, s->model.config.vocab_size, keys, why, e) : 0;
+    tokenizer_close(t);
+    return status;
 }
 
 static void show_bytes(void *progress, uint64_t done, uint64_t total) { progress_bytes(progress, done, total); }
@@ -43,6 +58,14 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
     }
     if (session_open(&s, o, 0, e)) return 1;
     bool carried;
+    GgufKeys keys = {0};
+    char why[TOKENIZER_WHY] = "";
+    int found = read_tokenizer(&s, o, &keys, why, e);
+    if (found < 0) {
+        session_close(&s);
+        return 1;
+    }
+    if (found) options.tokenizer = &keys;
     Progress progress;
     progress_begin(&progress, o->log, "convert", o->quiet);
     options.progress = show_bytes;
@@ -54,7 +77,10 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
         text_print_json(out, o->output, strlen(o->output));
         fprintf(out, ", \"tokenizer\": %s}\n", carried ? "true" : "false");
     }
-    if (!status && !o->quiet)
+    free(keys.data);
+    if (!status && !o->quiet && *why)
+        fprintf(o->log, "%s: written without the tokenizer: %s (give the original with -z)\n", o->output, why);
+    else if (!status && !o->quiet)
         fprintf(o->log, "%s: written%s\n", o->output,
                 carried ? ", tokenizer included" : " (give the tokenizer with -z)");
     session_close(&s);

@@ -198,3 +198,5 @@ const Pre *pre_find(const char *name, size_t n) {
         if (strlen(ROWS[i].name) == n && memcmp(ROWS[i].name, name, n) == 0) return &ROWS[i];
     return NULL;
 }
+
+const Pre *pre_at(int i) { return i < (int)(sizeof ROWS / sizeof *ROWS) ? &ROWS[i] : NULL; }

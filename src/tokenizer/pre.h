@@ -24,3 +24,6 @@ typedef struct {
  * Source: llama.cpp, src/llama-vocab.cpp; the expressions in the form that the models' own tokenizer.json has.
  * Test: tests/test_tokenizer.c, scripts/check_llama_cpp_vocabularies.py. */
 const Pre *pre_find(const char *name, size_t n);
+
+/* pre_at - row i, NULL behind the last. */
+const Pre *pre_at(int i);
