@@ -338,6 +338,116 @@ def sentencepiece(tmp):
     report("sentencepiece's own lines", why)
 
 
+def failure_after_a_token(tmp):
+    """A model whose numbers do not survive its own first token prints nothing; nor does a result that has nowhere to go."""
+    prompt = ("-i", "ROMEO:", "-t", "0", "-n", "8", "--quiet")
+    first = json.loads(run("weights/rung4", *prompt, "--json").stdout)["tokens"][0]
+    d = tmp / "late"
+    shutil.copytree(ROOT / "weights/rung4", d)
+    data = (d / "model.safetensors").read_bytes()
+    n = struct.unpack_from("<Q", data)[0]
+    header, body = json.loads(data[8:8 + n]), bytearray(data[8 + n:])
+    name = "model.embed_tokens.weight"
+    begin, end = header[name]["data_offsets"]
+    table = bytes(body[begin:end])
+    header["lm_head.weight"] = {**header[name], "data_offsets": [len(body), len(body) + len(table)]}
+    row = len(table) // header[name]["shape"][0]
+    size = row // header[name]["shape"][1]
+    body[begin + first * row:begin + first * row + size] = {2: b"\xff\x7f", 4: b"\0\0\xc0\x7f"}[size]
+    text = json.dumps(header).encode()
+    (d / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(body) + table)
+    config = json.loads((d / "config.json").read_bytes())
+    (d / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+    r = run(str(d), *prompt[:-2], "1", "--no-echo")
+    report("the first token alone is sound", None if r.returncode == 0 and r.stdout else f"{r.returncode} {r.stderr!r}")
+    nowhere = str(tmp / "none/file")
+    fine, receipt = ("weights/rung4", *prompt), str(tmp / "receipt.json")
+    run(*fine, "--receipt", receipt)
+    for label, args in {"echo": (str(d), *prompt), "no echo": (str(d), *prompt, "--no-echo"),
+                        "JSON": (str(d), *prompt, "--json"), "JSON lines": (str(d), *prompt, "--json=lines"),
+                        "no place for a session": (*fine, "--session", nowhere),
+                        "no place for a receipt": (*fine, "--receipt", nowhere),
+                        "a directory for a receipt": (*fine, "--receipt", str(tmp)),
+                        "another prompt than the receipt's": ("weights/rung4", "--quiet", "--replay", receipt, "-i", "A")}.items():
+        report(f"nothing printed before a failure: {label}", refused(label, *args))
+    measured = run(str(d), "-m", "bench", "-P", "8", "-n", "8", "-r", "1", "--quiet")
+    table = data.replace(bytes(data[8 + n + begin:8 + n + end]), b"\xff" * len(table))
+    (d / "model.safetensors").write_bytes(table)
+    (d / "config.json").write_text(json.dumps(config))
+    report("bench of a model of NaN", refused("bench", str(d), "-m", "bench", "-P", "8", "-n", "8", "-r", "1", "--quiet"))
+    report("bench of a sound one", None if measured.returncode in (0, 1) else f"{measured.stderr!r}")
+
+
+def named_files(tmp):
+    """A receipt, a session and a directory of models are a stranger's too."""
+    receipt = tmp / "receipt2.json"
+    run("weights/rung4", "-i", "A", "-n", "2", "--quiet", "--receipt", str(receipt))
+    good = json.loads(receipt.read_text())
+    victim = tmp / "victim"
+    for flags in (["--session", str(victim)], ["--receipt", str(victim)], ["--replay", str(victim)], ["x"], ["--"], ["-n"], [""],
+                  ["--help"], ["--stop"], ["--nothing"], [1], None, {"a": "b"}, ["\x1b[31m"], ["-i", "\u202e", "-t", "\x9b"]):
+        receipt.write_text(json.dumps({**good, "flags": flags}))
+        report(f"receipt with flags {flags!r}", refused("receipt", "weights/rung4", "--replay", str(receipt)))
+    report("a receipt writes no file", "it did" if victim.exists() else None)
+    receipt.write_text(json.dumps({**good, "flags": ["-m", "convert", *good["flags"]]}))
+    r = run("weights/rung4", "--replay", str(receipt), "--quiet")
+    report("a receipt chooses no mode", None if r.returncode == 0 and r.stdout else f"{r.returncode} {r.stderr!r}")
+    for key, values in {"tokens": [None, {}, ["a"], [{}]], "model": [1, None], "version": [1, "v" * 5000], "cpu": [[], "c" * 99],
+                        "prompt_sha256": [0, "\x1b" * 20, ""], "text_sha256": [None]}.items():
+        for value in values:
+            receipt.write_text(json.dumps({**good, key: value}))
+            report(f"receipt with {key} {str(value)[:20]!r}", refused("receipt", "weights/rung4", "--replay", str(receipt)))
+    with open(tmp / "sparse", "wb") as f:
+        f.truncate(3 << 30)
+    report("a sparse receipt", refused("receipt", "weights/rung4", "--replay", str(tmp / "sparse")))
+
+    session = tmp / "session"
+    run("weights/rung4", "-i", "A", "-n", "2", "--quiet", "--session", str(session))
+    good = session.read_bytes()
+    os.mkfifo(tmp / "fifo")
+    report("a session that is a pipe", refused("session", "weights/rung4", "-i", "A", "--session", str(tmp / "fifo")))
+    bad = []
+    for at in range(0, 64, 4):
+        for value in (0xff, 0x7f, 0x80):
+            session.write_bytes(good[:at] + bytes([value]) * 4 + good[at + 4:])
+            why = refused(f"byte {at}", "weights/rung4", "-i", "A", "-n", "1", "--session", str(session))
+            bad += [why] if why else []
+    report("a session with any number of its head another", "; ".join(bad) or None)
+    for size in (0, 1, 55, 57, len(good) // 2, len(good) - 1):
+        session.write_bytes(good[:size])
+        report(f"a session of {size} bytes", refused("session", "weights/rung4", "-i", "A", "--session", str(session)))
+
+    models = tmp / "models"
+    models.mkdir()
+    for i, x in enumerate(BANK.values()):
+        name = x.replace(b"\0", b"").replace(b"/", b"_")[:200]
+        shutil.copy("weights/shakespeare.gguf", os.fsencode(models) + b"/" + name + b".gguf")
+        if i % 2:
+            os.mkdir(os.fsencode(models) + b"/" + name)
+            pathlib.Path(os.fsdecode(os.fsencode(models) + b"/" + name), "config.json").write_bytes(x)
+    os.mkfifo(models / "pipe.gguf")
+    (models / "loop.gguf").symlink_to("loop.gguf")
+    (models / "up").symlink_to("..")
+    (models / "dangling.bin").symlink_to("nowhere")
+    (models / "zero.gguf").symlink_to("/dev/zero")
+    hub = tmp / "hub/models--a--b"
+    (hub / "refs").mkdir(parents=True)
+    (hub / "snapshots").mkdir()
+    os.mkfifo(hub / "refs/main")
+    (hub / "config.json").write_text("{}")
+    other = tmp / "hub/models--c--d"
+    shutil.copytree(hub, other, ignore=shutil.ignore_patterns("main"))
+    (other / "refs/main").write_text("..")
+    os.environ.update(RUN_MODELS=f"{models}:{models}/pipe.gguf::{'x' * 5000}", HF_HUB_CACHE=str(tmp / "hub"))
+    for args in ((), ("--json",)):
+        report(f"models of hostile names {args}", printable("models", "-m", "models", *args, code=0))
+    listed = json.loads(run("-m", "models", "--json").stdout)["models"]
+    report("all of them are listed, and no snapshot outside of its directory",
+           None if len(listed) >= len(BANK) + 3 and not any(m["name"] in ("a/b", "c/d") for m in listed) else f"{len(listed)}")
+    report("a name of several", refused("name", "x", "-i", "A"))
+    del os.environ["RUN_MODELS"], os.environ["HF_HUB_CACHE"]
+
+
 def main():
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
@@ -346,6 +456,8 @@ def main():
         pieces(tmp)
         sentencepiece(tmp)
         nul(tmp)
+        failure_after_a_token(tmp)
+        named_files(tmp)
     return failed != 0
 
 

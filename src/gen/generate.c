@@ -1,5 +1,6 @@
 #include "gen/generate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -78,20 +79,41 @@ static bool show_progress(void *arg, int done, int total) {
     return !interrupted;
 }
 
+static int not_finite(const Generator *g, int pos, Error *e) {
+    return fail(e, "%s: logits at position %d: expected finite numbers, found NaN or infinity (see --check)",
+                g->o->checkpoint, pos);
+}
+
 int generator_sample(Generator *g, float *logits, Error *e) {
     if (g->logits) memcpy(g->logits, logits, (size_t)g->session->model.config.vocab_size * sizeof *g->logits);
     g->next = sampler_next(&g->sampler, logits);
     g->accepted = false;
-    if (g->next >= 0) return 0;
-    return fail(e, "%s: logits at position %d: expected finite numbers, found NaN or infinity (see --check)",
-                g->o->checkpoint, g->n_cached - 1);
+    return g->next >= 0 ? 0 : not_finite(g, g->n_cached - 1, e);
 }
 
-/* sample - the next token from the logits after `row` of the last forward pass. */
-static int sample(Generator *g, int row, Error *e) {
+static bool is_among(const int *tokens, int n, int token) {
+    for (int i = 0; i < n; i++)
+        if (tokens[i] == token) return true;
+    return false;
+}
+
+static bool ends(const Generator *g, int id) {
+    return is_among(g->stop, g->n_stop, id) || is_among(g->session->eos, g->session->n_eos, id);
+}
+
+/* look_ahead - forwards the first new token before it is printed. */
+static int look_ahead(Generator *g, Error *e) {
     Session *s = g->session;
-    model_logits(&s->model, &s->state, row);
-    return session_check(s, e) ? -1 : generator_sample(g, s->state.logits, e);
+    int n_vocab = s->model.config.vocab_size;
+    if (ends(g, g->next) || g->o->steps == 1 || g->n_cached == s->state.options.n_ctx) return 0;
+    double start = now();
+    model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
+    const float *logits = model_logits(&s->model, &s->state, 0);
+    for (int i = 0; i < n_vocab; i++)
+        if (!isfinite(logits[i])) return session_check(s, e) ? -1 : not_finite(g, g->n_cached, e);
+    g->ahead = true;
+    g->decode_seconds += now() - start;
+    return session_check(s, e);
 }
 
 void generator_reuse(Generator *g, const int *ids, int n) {
@@ -139,27 +161,28 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     progress_end(&progress);
     g->n_cached = kept + done;
     g->next = g->prev = -1;
+    g->ahead = false;
     for (int i = 0; i < n && s->tokenizer; i++) g->prev = tokenizer_next(s->tokenizer, g->prev, ids[i]);
     g->n_prefill = done;
     g->n_decode = 0;
     g->prefill_seconds = now() - start;
     g->decode_seconds = 0;
-    return interrupted ? 0 : sample(g, (done - 1) % s->state.options.n_batch, e);
-}
-
-static bool is_among(const int *tokens, int n, int token) {
-    for (int i = 0; i < n; i++)
-        if (tokens[i] == token) return true;
-    return false;
+    if (interrupted) return 0;
+    model_logits(&s->model, &s->state, (done - 1) % s->state.options.n_batch);
+    return session_check(s, e) || generator_sample(g, s->state.logits, e) || look_ahead(g, e) ? -1 : 0;
 }
 
 /* forward - puts the sampled token into the cache and samples the one after it. */
 static int forward(Generator *g, Error *e) {
     Session *s = g->session;
     double start = now();
-    model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
+    if (!g->ahead) {
+        model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
+        model_logits(&s->model, &s->state, 0);
+    }
+    g->ahead = false;
     g->cached[g->n_cached++] = g->next;
-    int status = sample(g, 0, e);
+    int status = session_check(s, e) || generator_sample(g, s->state.logits, e) ? -1 : 0;
     g->decode_seconds += now() - start;
     return status;
 }

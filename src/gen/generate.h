@@ -19,10 +19,11 @@ struct Generator {
     int n_cached;
     int stop[MAX_STOPS], n_stop; /* control tokens that are a --stop text: no text of theirs would end the answer */
     int prev;                    /* for tokenizer_decode: the last token that is no control token; -1: none */
-    int next;                    /* the token sampled last, not forwarded yet; -1: none */
-    bool accepted;               /* it is part of the text that the sampler looks back on */
-    const char *reason;          /* why the last text ended: eos, steps, stop-text, context, interrupt */
-    int n_prefill, n_decode;     /* tokens of the last text */
+    int next;                    /* the token sampled last; -1: none */
+    bool ahead;    /* next is forwarded already: its row is in the cache, behind n_cached, and its logits are there */
+    bool accepted; /* it is part of the text that the sampler looks back on */
+    const char *reason;      /* why the last text ended: eos, steps, stop-text, context, interrupt */
+    int n_prefill, n_decode; /* tokens of the last text */
     double prefill_seconds, decode_seconds;
     int (*each)(void *arg, const Generator *g, int id, const float *logits, Error *e);
     void *each_arg;
@@ -41,7 +42,8 @@ int generator_tell(Generator *g, int (*each)(void *arg, const Generator *g, int 
                    void *arg, bool want_logits, Error *e);
 void generator_close(Generator *g);
 
-/* generator_prompt - brings the cache to ids[n] and samples the first new token. What the cache already holds
+/* generator_prompt - brings the cache to ids[n] and samples the first new token. That token is forwarded too, so that a
+ * model whose numbers do not survive it fails before anything is printed. What the cache already holds
  * of ids is kept, so that a chat reads only what is new. Progress is shown on o->log.
  * Fails when n exceeds the context. Ctrl-C leaves `next` at -1. */
 int generator_prompt(Generator *g, const int *ids, int n, Error *e);

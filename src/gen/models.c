@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/file.h"
+
 enum { PATH_ROOM = 4096 };
 
 static bool exists(const char *directory, const char *name) {
@@ -69,12 +71,14 @@ static int scan_directory(ModelList *m, const char *directory, const char *prefi
 char *models_snapshot(const char *directory) {
     char path[PATH_ROOM], commit[80] = "";
     if (snprintf(path, sizeof path, "%s/refs/main", directory) >= (int)sizeof path) return NULL;
-    FILE *f = fopen(path, "r");
-    if (!f) return NULL;
-    size_t n = fread(commit, 1, sizeof commit - 1, f);
-    fclose(f);
+    Error none = {""};
+    struct stat st;
+    int fd = file_open(path, &st, &none);
+    if (fd < 0) return NULL;
+    ssize_t n = read(fd, commit, sizeof commit - 1);
+    close(fd);
     commit[strcspn(commit, " \r\n")] = 0;
-    if (n == 0 || !*commit || strchr(commit, '/') ||
+    if (n <= 0 || !*commit || *commit == '.' || strchr(commit, '/') ||
         snprintf(path, sizeof path, "%s/snapshots/%s", directory, commit) >= (int)sizeof path || !is_directory(path))
         return NULL;
     return strdup(path);

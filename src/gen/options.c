@@ -249,12 +249,25 @@ static bool is_flag(const char *text) {
     return text[0] == '-' && text[1] && (text[1] == '-' ? text[2] != 0 : text[2] == 0) && find_flag(text, NULL);
 }
 
-/* Walks over the arguments: with mode NULL only --mode is stored, then the rest. */
-static int parse(Options *o, int argc, char **argv, const Mode *mode, Error *e) {
+static bool is_text_flag(const Flag *f, size_t offset) { return f->kind == TEXT && f->offset == offset; }
+
+/* What names a file that is written is given anew with each run: a receipt has none of them, so that a stranger's
+ * writes no file. */
+static bool is_of_one_run(const Flag *f) {
+    return is_text_flag(f, offsetof(Options, receipt)) || is_text_flag(f, offsetof(Options, replay_file)) ||
+           is_text_flag(f, offsetof(Options, session)) ||
+           (f->kind == FLAG && (f->offset == offsetof(Options, help) || f->offset == offsetof(Options, version)));
+}
+
+/* Walks over the arguments, the first n_receipt of which are a receipt's: with mode NULL only --mode is stored, then
+ * the rest. */
+static int parse(Options *o, int argc, char **argv, int n_receipt, const Mode *mode, Error *e) {
     bool only_names = false;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (only_names || arg[0] != '-' || arg[1] == 0) {
+            if (i <= n_receipt)
+                return fail(e, "%s: flags: expected flags and their values, found '%.60s'", o->replay_file, arg);
             if (mode && o->checkpoint)
                 return fail(e, "arguments: expected one CHECKPOINT, found a second: '%.60s'", arg);
             if (mode) o->checkpoint = arg;
@@ -262,19 +275,23 @@ static int parse(Options *o, int argc, char **argv, const Mode *mode, Error *e) 
         }
         if (strcmp(arg, "--") == 0) {
             only_names = true;
-            continue;
+            if (i > n_receipt) continue;
+            return fail(e, "%s: flags: expected flags and their values, found --", o->replay_file);
         }
         const Flag *f = find_flag(arg, mode);
         if (!f) return unknown_flag(arg, e);
+        if (i <= n_receipt && is_of_one_run(f))
+            return fail(e, "%s: flags: expected what the text came of, found --%s", o->replay_file, f->name);
         const char *value = arg[1] == '-' ? strchr(arg, '=') : arg[2] ? arg + 2 : NULL;
         if (value && *value == '=' && arg[1] == '-') value++;
         if (!value && flag_takes_value(f)) {
-            if (i + 1 == argc || is_flag(argv[i + 1]))
-                return fail(e, "%.60s: expected a value, found %s", arg, i + 1 == argc ? "none" : argv[i + 1]);
+            bool last = i + 1 == argc || i == n_receipt;
+            if (last || is_flag(argv[i + 1]))
+                return fail(e, "%.60s: expected a value, found %s", arg, last ? "none" : argv[i + 1]);
             value = argv[++i];
         }
         if (!mode) {
-            if (f->offset == offsetof(Options, mode) && f->kind == TEXT) o->mode = value;
+            if (is_text_flag(f, offsetof(Options, mode))) o->mode = value;
             continue;
         }
         if (!flag_used(f, mode)) {
@@ -284,8 +301,7 @@ static int parse(Options *o, int argc, char **argv, const Mode *mode, Error *e) 
             return fail(e, "--%s: expected -m %s, found -m %s, which does not use it", f->name, list, mode->name);
         }
         if (store(o, f, value, e)) return -1;
-        if (f->kind == TEXT && (f->offset == offsetof(Options, receipt) || f->offset == offsetof(Options, replay_file)))
-            continue;
+        if (is_of_one_run(f)) continue;
         o->given[o->n_given++] = arg;
         if (value == argv[i]) o->given[o->n_given++] = value;
     }
@@ -300,15 +316,17 @@ static int parse_replay(Options *o, int argc, char **argv, const Mode *mode, Err
     char **all = calloc((size_t)(n + argc) + 1, sizeof *all);
     free(o->given);
     o->given = calloc((size_t)(n + argc) + 1, sizeof *o->given);
-    o->n_given = 0;
+    o->n_given = o->n_stop = o->n_bias = 0;
+    o->n_breaker = -1;
     int status = all && o->given ? 0 : fail(e, "%s: memory: expected some, found none", path);
     if (!status) {
         memcpy(all, argv, sizeof *all);
         memcpy(all + 1, o->replay->flags, (size_t)n * sizeof *all);
         memcpy(all + 1 + n, argv + 1, (size_t)(argc - 1) * sizeof *all);
         o->checkpoint = NULL;
-        status = parse(o, n + argc, all, mode, e);
+        status = parse(o, n + argc, all, n, mode, e);
         if (!status && !checkpoint) o->checkpoint = o->replay->model;
+        o->mode = mode->name;
     }
     free(all);
     /* The text is that of a level: the same one is used where the CPU has it. */
@@ -387,7 +405,7 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
                                .dry_last = -1,
                                .mirostat_tau = 5,
                                .mirostat_eta = 0.1f}};
-    if (parse(o, argc, argv, NULL, e)) return -1;
+    if (parse(o, argc, argv, 0, NULL, e)) return -1;
     const Mode *mode = mode_find(o->mode);
     if (!mode) {
         char list[160] = "";
@@ -396,7 +414,7 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
     }
     o->given = calloc((size_t)argc + 1, sizeof *o->given);
     if (!o->given) return fail(e, "arguments: memory: expected some, found none");
-    if (parse(o, argc, argv, mode, e) || (o->replay_file && parse_replay(o, argc, argv, mode, e))) return -1;
+    if (parse(o, argc, argv, 0, mode, e) || (o->replay_file && parse_replay(o, argc, argv, mode, e))) return -1;
     return o->help || o->version ? 0 : check(o, mode, e);
 }
 

@@ -22,7 +22,9 @@ void receipt_free(Receipt *r);
 int receipt_write(const char *path, const Generator *g, const char *prompt, size_t n_prompt, const char *text,
                   size_t n_text, const int *tokens, int n_tokens, Error *e);
 
-/* receipt_compare - 0 when the text is the receipt's; else -1 with what is another: model, prompt, from which token on.
- */
-int receipt_compare(const Receipt *r, const Generator *g, const char *prompt, size_t n_prompt, const char *text,
-                    size_t n_text, const int *tokens, int n_tokens, Error *e);
+/* receipt_prompt - 0 when the n bytes are the receipt's prompt. */
+int receipt_prompt(const Receipt *r, const char *prompt, size_t n, Error *e);
+
+/* receipt_compare - 0 when the text is the receipt's; else -1 with what is another: the model, from which token on. */
+int receipt_compare(const Receipt *r, const Generator *g, const char *text, size_t n_text, const int *tokens,
+                    int n_tokens, Error *e);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gen/signals.h"
+#include "io/file.h"
 
 enum { VERSION = 1, MOST_MESSAGES = 1 << 20 };
 static const char magic[8] = "RUNCHAT";
@@ -154,7 +155,7 @@ int snapshot_write(const char *path, const Generator *g, const Turns *turns, Err
     if (one_cache(path, g, e)) return -1;
     if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
         return fail(e, "%s: path: expected a shorter one, found %zu bytes", path, strlen(path));
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (!file) return fail(e, "%s: expected to write it, found %s", path, strerror(errno));
     strcpy(unfinished, temporary);
@@ -206,20 +207,18 @@ static int read_messages(Io *io, int n, size_t most, Turns *turns) {
     return 0;
 }
 
-static int read_all(Io *io, Generator *g, int *tokens, Turns *turns, int *n_tokens) {
+/* size: bytes of the file. */
+static int read_all(Io *io, size_t size, Generator *g, int *tokens, Turns *turns, int *n_tokens) {
     Head h;
-    struct stat info;
     uint64_t sum;
     if (get(io, &h, sizeof h) || check_head(&h, g, io->path, io->e)) return -1;
-    if (fstat(fileno(io->file), &info) || !S_ISREG(info.st_mode))
-        return fail(io->e, "%s: expected a regular file, found another", io->path);
     int n = *n_tokens = (int)h.n_tokens, vocab = g->session->model.config.vocab_size;
     if (get(io, tokens, (size_t)n * sizeof *tokens)) return -1;
     for (int i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= vocab)
             return fail(io->e, "%s: token %d: expected an id from 0 to %d, found %d", io->path, i, vocab - 1,
                         tokens[i]);
-    if (read_messages(io, (int)h.n_messages, (size_t)info.st_size, turns)) return -1;
+    if (read_messages(io, (int)h.n_messages, size, turns)) return -1;
     g->n_cached = 0; /* from here on the cache is overwritten */
     if (all_rows(io, &g->session->state.attn.cache, n, false)) return -1;
     uint64_t expected = io->hash;
@@ -232,12 +231,18 @@ static int read_all(Io *io, Generator *g, int *tokens, Turns *turns, int *n_toke
 int snapshot_read(const char *path, Generator *g, Turns *turns, Error *e) {
     Turns messages = {0};
     if (one_cache(path, g, e)) return -1;
-    FILE *file = fopen(path, "rbe");
-    if (!file) return fail(e, "%s: expected to open it, found %s", path, strerror(errno));
+    struct stat st;
+    int fd = file_open(path, &st, e);
+    if (fd < 0) return -1;
+    FILE *file = fdopen(fd, "rb");
+    if (!file) {
+        close(fd);
+        return fail(e, "%s: memory: expected some, found none", path);
+    }
     Io io = {file, hash_begin, path, e};
     int n = 0, *tokens = calloc((size_t)g->session->state.options.n_ctx, sizeof *tokens);
-    int status =
-        tokens ? read_all(&io, g, tokens, &messages, &n) : fail(e, "%s: memory: expected some, found none", path);
+    int status = tokens ? read_all(&io, (size_t)st.st_size, g, tokens, &messages, &n)
+                        : fail(e, "%s: memory: expected some, found none", path);
     fclose(file);
     if (!status) {
         memcpy(g->cached, tokens, (size_t)n * sizeof *tokens);
@@ -254,6 +259,6 @@ int snapshot_read(const char *path, Generator *g, Turns *turns, Error *e) {
 }
 
 int snapshot_open(const char *path, Generator *g, Turns *turns, Error *e) {
-    if (one_cache(path, g, e)) return -1;
+    if (one_cache(path, g, e) || file_can_write(path, e)) return -1;
     return access(path, F_OK) == 0 ? snapshot_read(path, g, turns, e) : 0;
 }

@@ -13,7 +13,7 @@ int snapshot_write(const char *path, const Generator *g, const Turns *turns, Err
  * stay, and the cache is empty at worst. A file that is not there is a failure. */
 int snapshot_read(const char *path, Generator *g, Turns *turns, Error *e);
 
-/* snapshot_open - snapshot_read when the file is there. */
+/* snapshot_open - snapshot_read when the file is there; refuses a path that snapshot_write could not write. */
 int snapshot_open(const char *path, Generator *g, Turns *turns, Error *e);
 
 /* snapshot_model_hash - of the configuration and of samples of every matrix. */

@@ -13,9 +13,7 @@ static const char *kind_of(mode_t mode) {
     return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-/* The descriptor of a regular file and what fstat says of it; -1 on failure. Opening never waits: a pipe that nobody
- * writes to would keep the program for ever. */
-static int open_regular(const char *path, struct stat *st, Error *e) {
+int file_open(const char *path, struct stat *st, Error *e) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return fail(e, "%s: file: expected to open it, found %s", path, strerror(errno));
     if (fstat(fd, st) != 0) fail(e, "%s: file: expected its size, found %s", path, strerror(errno));
@@ -28,7 +26,7 @@ static int open_regular(const char *path, struct stat *st, Error *e) {
 int file_map(File *f, const char *path, Error *e) {
     *f = (File){0};
     struct stat st;
-    int fd = open_regular(path, &st, e), status = -1;
+    int fd = file_open(path, &st, e), status = -1;
     if (fd < 0) return -1;
     if (st.st_size == 0) {
         fail(e, "%s: size: expected a model or tokenizer, found an empty file", path);
@@ -81,12 +79,16 @@ static int open_text(const char *path, struct stat *st, Error *e) {
     if (strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
         strncmp(path, "/proc/self/fd/", 14) == 0)
         return *st = (struct stat){0}, open(path, O_RDONLY | O_CLOEXEC);
-    return open_regular(path, st, e);
+    return file_open(path, st, e);
 }
 
 int file_read(char **data, size_t *size, const char *path, Error *e) {
+    return file_read_most(data, size, path, SIZE_MAX, e);
+}
+
+int file_read_most(char **data, size_t *size, const char *path, size_t most, Error *e) {
     struct stat st;
-    size_t most = most_of(path);
+    if (most > most_of(path)) most = most_of(path);
     *data = NULL;
     *size = 0;
     int fd = open_text(path, &st, e), status = -1;
@@ -127,6 +129,20 @@ done:
     }
     close(fd);
     return status;
+}
+
+int file_can_write(const char *path, Error *e) {
+    char aside[FILE_PATH];
+    struct stat st;
+    if (snprintf(aside, sizeof aside, "%s.%d.part", path, (int)getpid()) >= (int)sizeof aside)
+        return fail(e, "%s: path: expected a shorter one, found %zu bytes", path, strlen(path));
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return fail(e, "%s: file: expected a regular file or none, found %s", path, kind_of(st.st_mode));
+    int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return fail(e, "%s: file: expected to create it, found %s", path, strerror(errno));
+    close(fd);
+    unlink(aside);
+    return 0;
 }
 
 void file_close(File *f) {

@@ -22,6 +22,18 @@ int file_read(char **data, size_t *size, const char *path, Error *e);
 
 void file_close(File *f);
 
+/* file_open - a descriptor of a regular file, to read from, and what fstat says of it; -1 on failure. Opening never
+ * waits: a pipe that nobody writes to would keep the program for ever. */
+struct stat;
+int file_open(const char *path, struct stat *st, Error *e);
+
+/* file_read_most - the same of a file of at most so many bytes. */
+int file_read_most(char **data, size_t *size, const char *path, size_t most, Error *e);
+
+/* file_can_write - fails when no file of that name could be written beside it and renamed to it: asked before a long
+ * computation whose result goes there. */
+int file_can_write(const char *path, Error *e);
+
 /* file_drop - bytes [from, from + n) of the mapping will not be read any more: the whole pages among them are let go
  * and cannot come back by being near to others. Does nothing when they lie elsewhere. */
 void file_drop(const File *f, const void *from, size_t n);

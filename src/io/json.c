@@ -125,10 +125,12 @@ cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
     return root;
 }
 
+enum { MOST_BYTES = 256 << 20 }; /* whatever the file's name is */
+
 cJSON *json_read(const char *path, Error *e) {
     char *text;
     size_t size;
-    if (file_read(&text, &size, path, e)) return NULL;
+    if (file_read_most(&text, &size, path, MOST_BYTES, e)) return NULL;
     cJSON *root = json_parse(text, size, path, e);
     free(text);
     return root;

@@ -4,6 +4,7 @@
  * shared machine changes its speed from second to second, so the limit is measured anew before each run, for that run.
  */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -233,14 +234,24 @@ static double time_run(Session *s, const int *tokens, int n, int depth, bool pre
     return now() - start;
 }
 
-/* work: bytes or operations of a token. */
-static bool bench(BenchResult *r, Session *s, const Options *o, const int *tokens, int n, bool prefill, Machine *m,
-                  bool own, double work, Done *done) {
+/* What is measured must be a model: NaN takes another time than numbers. */
+static int check_logits(const Session *s, Error *e) {
+    for (int i = 0; i < s->model.config.vocab_size; i++)
+        if (!isfinite(s->state.logits[i]))
+            return fail(e, "%s: logits: expected finite numbers to measure, found NaN or infinity (see --check)",
+                        s->checkpoint.path);
+    return session_check(s, e);
+}
+
+/* work: bytes or operations of a token. Returns 0, 130 after Ctrl-C, 1 with e set. */
+static int bench(BenchResult *r, Session *s, const Options *o, const int *tokens, int n, bool prefill, Machine *m,
+                 bool own, double work, Done *done, Error *e) {
     double rate[MAX_RUNS], limit[MAX_RUNS], fraction[MAX_RUNS];
     int runs = o->bench_runs;
     for (int i = 0; i < runs; i++) {
         limit[i] = prefill ? gemm_rate(m, own) : read_rate(m);
         time_run(s, tokens, n < 8 ? n : 8, o->bench_depth, prefill, NULL); /* caches and threads are warm */
+        if (check_logits(s, e)) return 1;
         CommCount before = o->comm ? o->comm->count : (CommCount){0};
         double seconds = time_run(s, tokens, n, o->bench_depth, prefill, done);
         done->before += n;
@@ -251,7 +262,7 @@ static bool bench(BenchResult *r, Session *s, const Options *o, const int *token
             r->waiting = (o->comm->count.wait_seconds - before.wait_seconds) / seconds;
         }
         fraction[i] = rate[i] * work / limit[i];
-        if (interrupted) return false;
+        if (interrupted) return 130;
     }
     r->median = median(rate, runs);
     r->min = rate[0];
@@ -259,7 +270,7 @@ static bool bench(BenchResult *r, Session *s, const Options *o, const int *token
     r->limit = median(limit, runs);
     r->fraction = median(fraction, runs);
     snprintf(r->name, sizeof r->name, o->bench_depth ? "%s%d@d%d" : "%s%d", prefill ? "pp" : "tg", n, o->bench_depth);
-    return true;
+    return 0;
 }
 
 typedef struct {
@@ -347,15 +358,14 @@ int mode_bench(const Options *o, FILE *out, Error *e) {
     progress_begin(&done.progress, o->log, "bench", o->quiet);
     if (o->bench_depth) model_prefill(&s.model, &s.state, tokens, o->bench_depth, 0, WANTED_LAST, show, &done);
     done.before = o->bench_depth;
-    status = 130;
     if (prefill) {
         BenchResult *r = &results[n_results++];
-        if (!bench(r, &s, o, tokens, prefill, true, &machine, own, cost.prefill_flops, &done)) goto done;
+        if ((status = bench(r, &s, o, tokens, prefill, true, &machine, own, cost.prefill_flops, &done, e))) goto done;
         *(own ? &rates.own : &rates.blas) = r->limit / 1e9;
     }
     if (decode) {
         BenchResult *r = &results[n_results++];
-        if (!bench(r, &s, o, tokens, decode, false, &machine, own, bytes, &done)) goto done;
+        if ((status = bench(r, &s, o, tokens, decode, false, &machine, own, bytes, &done, e))) goto done;
         rates.read = r->limit / 1e9;
     }
     progress_end(&done.progress);

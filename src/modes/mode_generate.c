@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "io/file.h"
 #include "gen/generate.h"
 #include "gen/receipt.h"
 #include "gen/record.h"
@@ -52,22 +53,17 @@ static int set_keep(Generator *g, Error *e) {
     return 0;
 }
 
-/* --receipt and --replay. What stands in for a prompt of ids is their list. */
+/* --receipt and --replay. */
 static int keep_receipt(const Options *o, const Generator *g, const Record *r, const char *prompt, size_t n_prompt,
-                        const int *ids, int n, Error *e) {
+                        Error *e) {
     if (!o->receipt && !o->replay) return 0;
     int *tokens = malloc(((size_t)r->n + 1) * sizeof *tokens);
     if (!tokens) return fail(e, "receipt: memory: expected some, found none");
     for (int i = 0; i < r->n; i++) tokens[i] = r->chosen[i].id;
     fflush(r->text);
-    if (!prompt) {
-        prompt = (const char *)ids;
-        n_prompt = (size_t)n * sizeof *ids;
-    }
     int status = 0;
     if (o->receipt) status = receipt_write(o->receipt, g, prompt, n_prompt, r->bytes, r->n_bytes, tokens, r->n, e);
-    if (!status && o->replay)
-        status = receipt_compare(o->replay, g, prompt, n_prompt, r->bytes, r->n_bytes, tokens, r->n, e);
+    if (!status && o->replay) status = receipt_compare(o->replay, g, r->bytes, r->n_bytes, tokens, r->n, e);
     free(tokens);
     return status;
 }
@@ -80,10 +76,15 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     int *ids = NULL, n = 0, code = 1;
     char *text = NULL;
     size_t size = 0;
+    if (o->receipt && file_can_write(o->receipt, e)) return 1;
     if (session_open(&s, o, SESSION_TOKENIZER, e)) return 1;
     if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) ||
         generator_init(&g, o, &s, e) || set_keep(&g, e) || (o->session && snapshot_open(o->session, &g, NULL, e)))
         goto done;
+    /* What stands in for a prompt of ids is their list. */
+    const char *prompt = text ? text : (const char *)ids;
+    size_t n_prompt = text ? size : (size_t)n * sizeof *ids;
+    if (o->replay && receipt_prompt(o->replay, prompt, n_prompt, e)) goto done;
     bool recorded = o->json || o->receipt || o->replay;
     if (recorded &&
         (record_open(&record, o, out, e) || generator_tell(&g, record_token, &record, o->json_lines || o->logprobs, e)))
@@ -103,7 +104,7 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
         fail(e, "standard output: expected to write the text, found %s", strerror(errno));
         goto done;
     }
-    if (keep_receipt(o, &g, &record, text, size, ids, n, e)) goto done;
+    if (keep_receipt(o, &g, &record, prompt, n_prompt, e)) goto done;
     generator_report(&g);
     if (o->session && snapshot_write(o->session, &g, NULL, e)) goto done;
     if (!o->quiet) fprintf(o->log, "stop: %s\n", g.reason);

@@ -6,6 +6,8 @@
 #include "modes/modes.h"
 #include "gen/session.h"
 
+enum { NAME_COLUMNS = 60 };
+
 /* The type of the most bytes. */
 static const char *main_type(const Checkpoint *c) {
     double bytes[DTYPE_COUNT] = {0};
@@ -26,6 +28,8 @@ static void print_model(FILE *out, const Options *o, const FoundModel *m, bool f
     Error why = {0};
     bool open = checkpoint_open(&c, m->path, &why) == 0;
     bool good = open && checkpoint_bind(&c, &config, &weights, &why) == 0;
+    char name[4 * NAME_COLUMNS + 1];
+    text_show(name, sizeof name, m->name, strlen(m->name), NAME_COLUMNS, true);
     if (o->json) {
         fputs(first ? "{\"name\": " : ",\n {\"name\": ", out);
         text_print_json(out, m->name, strlen(m->name));
@@ -40,10 +44,10 @@ static void print_model(FILE *out, const Options *o, const FoundModel *m, bool f
             fputc('}', out);
         }
     } else if (good) {
-        fprintf(out, "%-36s %-8s %7.1f M %9.1f MB  %s\n", m->name, c.arch, (double)c.params / 1e6,
+        fprintf(out, "%-36s %-8s %7.1f M %9.1f MB  %s\n", name, c.arch, (double)c.params / 1e6,
                 (double)c.weights_bytes / 1e6, main_type(&c));
     } else {
-        fprintf(out, "%-36s refused: %s\n", m->name, why.text);
+        fprintf(out, "%-36s refused: %s\n", name, why.text);
     }
     if (open) checkpoint_close(&c);
 }
