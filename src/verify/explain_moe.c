@@ -33,7 +33,7 @@ static void choose(const Case *c, float *weights, const float *scores, const Moe
         for (int e = 0; e < n_experts; e++) max = fmax(max, (double)s[e]);
         for (int e = 0; e < n_experts; e++) {
             int above = 0; /* experts before this one */
-            for (int i = 0; i < n_experts; i++) above += s[i] > s[e] || (s[i] == s[e] && i < e);
+            for (int i = 0; i < n_experts; i++) above += s[i] > s[e] || (i < e && s[i] == s[e]);
             double x = f->sigmoid ? 1 / (1 + exp(-(double)s[e])) : exp((double)s[e] - max);
             all += x;
             if (above < f->n_used) chosen += x;
