@@ -89,6 +89,7 @@ MODELS = {
     "qwen3_moe": ("qwen3_moe", dict(EXPERTS, num_experts=5, norm_topk_prob=True, **HEAD)),
     "olmoe": ("olmoe", dict(num_experts=5, num_experts_per_tok=3)),
     "olmoe_clip": ("olmoe", dict(num_experts=5, num_experts_per_tok=3, clip_qkv=0.5, norm_topk_prob=True)),
+    "flex_olmo": ("flex_olmo", dict(num_experts=5, num_experts_per_tok=3)),
     "granitemoe": ("granitemoe", dict(num_local_experts=5, num_experts_per_tok=2, **GRANITE)),
     "granitemoeshared": ("granitemoeshared", dict(num_local_experts=5, num_experts_per_tok=2,
                                                   shared_intermediate_size=24, **GRANITE)),

@@ -56,7 +56,7 @@ for source in $F/families/*; do
     name=${source##*/}
     [ -e "$source/config.json" ] || case $name in *.gguf) ;; *) continue ;; esac
     # no such GGUF, or none with its window, its clamp, its weights of the experts
-    case $name in mistral | ministral | vaultgemma | helium | cwm | gpt_oss_clamp | olmoe_clip) ;;
+    case $name in mistral | ministral | vaultgemma | helium | cwm | flex_olmo | gpt_oss_clamp | olmoe_clip) ;;
     *) converted "$name to GGUF" "$source" "$dir/family.gguf" 1e-5 ;; esac
     case $name in falcon* | apertus.gguf) ;; # names that depend on the norms; a rule as numbers
     *) converted "$name to a directory" "$source" "$dir/xdir" 1e-5 ;; esac
