@@ -95,7 +95,8 @@ def page(run):
         worst = max(worst, *errors)
         shown = [f"{x:.0e}" for x in errors] + ["no window" if other else "none"] * (3 - len(errors))
         title = d.name if d.name == kind else f"{kind} ({d.name})"
-        lines.append(f"| {title} | {gguf or ''} | {' | '.join(shown)} | {words(KNOBS, row)} | {words(FILES, row)} |")
+        files = words([f for f in FILES if gguf or not f[1].startswith("GGUF")], row)
+        lines.append(f"| {title} | {gguf or ''} | {' | '.join(shown)} | {words(KNOBS, row)} | {files} |")
     assert worst <= ALLOWED, worst
     without = sorted(set(table) - {json.loads((d / "config.json").read_text())["model_type"]
                                    for d in FAMILIES.iterdir() if (d / "config.json").exists()})
