@@ -63,10 +63,10 @@ static void q6_k(float *out, const uint8_t *p) {
     const int8_t *scales = (const int8_t *)p + offsetof(BlockQ6_K, scales);
     float d = f16_of(p + offsetof(BlockQ6_K, d));
     for (int i = 0; i < QK_K; i++) {
-        int half = i / 128, j = i % 128 / 32; /* j: of the half */
+        int group = i / 16, half = i / 128, j = i % 128 / 32; /* j: of the half */
         int low = p[half * 64 + i % 64] >> j / 2 * 4 & 15;
         int value = low | (high[half * 32 + i % 32] >> 2 * j & 3) << 4;
-        out[i] = d * (float)scales[i / 16] * (float)(value - 32);
+        out[i] = d * (float)scales[group] * (float)(value - 32);
     }
 }
 

@@ -152,7 +152,6 @@ static const char PROBE[] =
 
 typedef struct {
     size_t n, room;
-    const char **ends;
     char *text;
 } Cuts;
 
