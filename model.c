@@ -1,10 +1,5 @@
 #include "model.h"
 
-#include <string.h>
-
-#include "dist/order.h"
-#include "watch_ranks.h"
-
 /* ---- The forward pass, run by every thread of the team: each step does the calling thread's share ----- */
 
 static int position_of(const Pass *p, int row) {
@@ -69,7 +64,7 @@ static float *wanted_rows(Pass *p, const Config *c, const Layer *l, State *s, in
     return s->x + (size_t)gone * (size_t)c->dim;
 }
 
-static void forward(Pass *p, const Model *m, State *s, const int *tokens, int wanted) {
+void pass_forward(Pass *p, const Model *m, State *s, const int *tokens, int wanted) {
     const Config *c = &m->config;
     float *x = s->x;
     embed(p, m, s, tokens);
@@ -82,7 +77,7 @@ static void forward(Pass *p, const Model *m, State *s, const int *tokens, int wa
 }
 
 /* logits[n, vocab_size] = lm_head norm(x) of rows x[n, dim] */
-static void logits(const Pass *p, const Model *m, State *s, const float *x) {
+void pass_logits(const Pass *p, const Model *m, State *s, const float *x) {
     const Config *c = &m->config;
     const Weights *w = &m->weights;
     Rows xn = norm_rows(p, &s->xn, x, norm_of(c, c->norm, w->final_norm, w->final_norm_bias));
@@ -96,134 +91,4 @@ static void logits(const Pass *p, const Model *m, State *s, const float *x) {
             if (c->logit_softcap > 0) softcap(p->kernels, row + from, to - from, c->logit_softcap);
         }
     }
-}
-
-/* ---- Passes: who runs, where in the text ------------------------------------------------------- */
-
-typedef struct {
-    const Model *m;
-    State *s;
-    const int *tokens; /* [n] of a forward pass; NULL: the logits of rows x [n, dim] */
-    int wanted;
-    const float *x;
-    Pass pass;
-} Run;
-
-static void run_thread(const Thread *t, void *arg) {
-    const Run *run = arg;
-    Pass p = run->pass;
-    p.t = t;
-    if (run->tokens) forward(&p, run->m, run->s, run->tokens, run->wanted);
-    else logits(&p, run->m, run->s, run->x);
-}
-
-static void run_team(State *s, Run *run) {
-    const Model *m = run->m;
-    int d = m->config.head_dim;
-    WatchRanks ranks = {.tap = s->tap,
-                        .arg = s->tap_arg,
-                        .comm = m->comm,
-                        .q_from = m->slice.head * d,
-                        .q_cols = m->config.n_heads * d,
-                        .k_from = m->slice.kv_head * d,
-                        .k_cols = m->config.n_kv_heads * d};
-    if (s->tap && m->comm) run->pass.tap = watch_ranks_tap, run->pass.tap_arg = &ranks;
-    if (s->tap) team_run_alone(s->team, run_thread, run);
-    else team_run(s->team, run_thread, run);
-    if (s->tap && m->comm) watch_ranks_end(&ranks);
-}
-
-static Pass pass_of(const Model *m, const State *s, int n, int pos) {
-    return (Pass){.kernels = s->options.kernels,
-                  .n = n,
-                  .pos = pos,
-                  .rope_pos = pos,
-                  .layer = -1,
-                  .n_texts = 1,
-                  .int8 = m->int8,
-                  .exact = s->options.deterministic,
-                  .spare = s->spare,
-                  .comm = m->comm,
-                  .tap = s->tap,
-                  .tap_arg = s->tap_arg};
-}
-
-/* The angles of positions [pos, pos + n). */
-static void reach(RopeTable rope[2], const Config *c, int pos, int n, int seq_len) {
-    if (rope[ROPE_MAIN].rotary_dim) rope_table_reach(&rope[ROPE_MAIN], &c->rope, pos, n, seq_len);
-    if (rope[ROPE_LOCAL].rotary_dim) rope_table_reach(&rope[ROPE_LOCAL], &c->rope_local, pos, n, seq_len);
-}
-
-void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len, int wanted) {
-    const Config *c = &m->config;
-    Run run = {m, s, tokens, wanted, NULL, pass_of(m, s, n_tok, pos)};
-    if (n_tok == 1 && pos > 0) run.pass.rope_pos += c->decode_shift;
-    s->pos = pos;
-    reach(s->attn.rope, c, run.pass.rope_pos, n_tok, seq_len);
-    memset(s->attn.ready, 0, (size_t)m->slice.n_kv_heads * sizeof *s->attn.ready);
-    order_send(
-        m->comm,
-        &(Order){.kind = ORDER_PASS, .n = n_tok, .pos = pos, .seq_len = seq_len, .row = wanted, .watched = s->tap},
-        tokens);
-    run_team(s, &run);
-}
-
-void model_pass_spans(const Model *m, State *s, const int *tokens, const Span *spans, int n_spans) {
-    const Span *last = &spans[n_spans - 1];
-    int n = last->row + last->n;
-    Run run = {m, s, tokens, n, NULL, pass_of(m, s, n, 0)};
-    run.pass.spans = spans;
-    run.pass.n_texts = n_spans;
-    for (const Span *i = spans; i <= last; i++) reach(i->sequence->rope, &m->config, i->pos, i->n, i->seq_len);
-    memset(s->attn.ready, 0, (size_t)m->slice.n_kv_heads * sizeof *s->attn.ready);
-    run_team(s, &run);
-}
-
-void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int pos) {
-    model_pass(m, s, tokens, n_tok, pos, pos + n_tok, n_tok);
-}
-
-/* Each rank has the logits of some tokens: rank 0 puts them side by side. */
-static void gather_logits(const Model *m, State *s) {
-    if (!m->comm) return;
-    size_t mine = (size_t)m->slice.n_tokens;
-    s->logits[mine] = *s->attn.cache.overflow; /* follows the logits */
-    if (m->comm->rank) comm_send(m->comm, 0, s->logits, (mine + 1) * sizeof *s->logits);
-    for (int i = 1, size = m->comm->size; i < size && m->comm->rank == 0; i++) {
-        int from = share_of(m->config.vocab_size, i, size), to = share_of(m->config.vocab_size, i + 1, size);
-        comm_receive(m->comm, i, s->logits + from, (size_t)(to - from + 1) * sizeof *s->logits, false);
-        *s->attn.cache.overflow |= s->logits[to] != 0;
-    }
-}
-
-const float *model_logits(const Model *m, State *s, int row) {
-    Run run = {m, s, NULL, 1, s->x + (size_t)row * (size_t)m->config.dim, pass_of(m, s, 1, s->pos + row)};
-    order_send(m->comm, &(Order){.kind = ORDER_LOGITS, .row = row, .watched = s->tap}, NULL);
-    run_team(s, &run);
-    gather_logits(m, s);
-    int vocab = m->config.vocab_size;
-    if (s->tap) s->tap(s->tap_arg, "logits", -1, s->logits, 1, vocab, 0, vocab, run.pass.pos);
-    return s->logits;
-}
-
-const float *model_logits_rows(const Model *m, State *s, const int *rows, int n) {
-    size_t dim = (size_t)m->config.dim;
-    for (int i = 0; i < n; i++)
-        memcpy(s->spare + (size_t)i * dim, s->x + (size_t)rows[i] * dim, dim * sizeof *s->spare);
-    Run run = {m, s, NULL, n, s->spare, pass_of(m, s, n, 0)};
-    run_team(s, &run);
-    return s->logits;
-}
-
-int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int pos, Wanted wanted,
-                  bool (*progress)(void *arg, int done, int total), void *arg) {
-    int done = 0;
-    while (done < n_tok) {
-        int n = n_tok - done < s->options.n_batch ? n_tok - done : s->options.n_batch;
-        int rows = wanted == WANTED_ALL ? n : done + n == n_tok;
-        model_pass(m, s, tokens + done, n, pos + done, pos + n_tok, rows); /* one base, however the prompt is cut */
-        done += n;
-        if (progress && !progress(arg, done, n_tok)) break;
-    }
-    return done;
 }

@@ -133,6 +133,12 @@ void state_close(State *s);
 /* sequence_copy - the keys and values of the first n tokens of another text of the State. */
 void sequence_copy(Sequence *to, const Sequence *from, int n);
 
+/* pass_forward - the textbook's forward pass over the rows of p, run by every thread of the team: embeds `tokens`, then
+ * all layers; the last one computes only the last `wanted` rows. pass_logits - of rows x[n, dim] after it, into
+ * s->logits. Called by src/passes.c; everybody else calls model_forward and model_logits. */
+void pass_forward(Pass *p, const Model *m, State *s, const int *tokens, int wanted);
+void pass_logits(const Pass *p, const Model *m, State *s, const float *x);
+
 /* model_forward - runs n_tok tokens through every layer, appending to the cache.
  *   tokens  [n_tok], each in [0, vocab_size)
  *   pos     position of tokens[0] = rows already in the cache

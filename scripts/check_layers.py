@@ -12,7 +12,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RANK = {"run": 10, "modes": 9.5, "gen": 9, "chat": 8.5, "verify": 8.5, "convert": 8.5, "checkpoint": 8, "tokenizer": 8, "shard": 7.5, "model": 7, "state": 7.2, "watch_ranks": 4.1, "rope": 5, "residual": 5.5,
+RANK = {"run": 10, "modes": 9.5, "gen": 9, "chat": 8.5, "verify": 8.5, "convert": 8.5, "checkpoint": 8, "tokenizer": 8, "shard": 7.5, "model": 7, "state": 7.2, "passes": 7.2, "watch_ranks": 4.1, "rope": 5, "residual": 5.5,
         "attention": 6,
         "norm": 5, "ffn": 6, "moe": 6.5, "ops": 4.6, "rows": 4.4, "kv_cache": 4.2, "attention_scratch": 4.1, "pass": 4, "dist": 1.5, "kernels": 2, "io": 1, "base": 0}
 RANK["library"] = 9.2  # the installed interface, on gen as the modes are
