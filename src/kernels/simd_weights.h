@@ -248,7 +248,10 @@ INLINE float half_scale(float *min, const uint8_t *p, int b, int half, DType t) 
     const int j = b % 8 * 2 + half;
     float d = _cvtsh_ss(u16_at(p + scale_at(t)));
     *min = 0;
-    if (t == DTYPE_Q6_K) return d * (float)(int8_t)p[offsetof(BlockQ6_K, scales) + (size_t)j];
+    if (t == DTYPE_Q6_K) {
+        const int8_t *scales = (const int8_t *)(p + offsetof(BlockQ6_K, scales));
+        return d * (float)scales[j];
+    }
     if (t == DTYPE_Q3_K) return d * (float)scale_3k(p + offsetof(BlockQ3_K, scales), j);
     *min = -_cvtsh_ss(u16_at(p + offsetof(BlockQ2_K, m))) * (float)(p[j] >> 4);
     return d * (float)(p[j] & 15);
