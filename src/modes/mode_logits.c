@@ -40,7 +40,8 @@ static void print_likeliest(FILE *out, const Tokenizer *t, int pos, const float 
     for (int i = 0; i < n; i++) order[i] = (Ranked){i, logits[i]};
     qsort(order, (size_t)n, sizeof *order, by_logit);
     for (int i = 0; i < n; i++) sum += exp((double)(order[i].logit - order[0].logit));
-    fprintf(out, "position %d\n   token       logit  probability%s\n", pos, t ? "  text" : "");
+    fprintf(out, "position %d: largest logit %.9g, token %d\n   token       logit  probability%s\n", pos,
+            (double)order->logit, order->id, t ? "  text" : "");
     for (int i = 0; i < most && i < n; i++) {
         fprintf(out, "%8d  %10.5f  %10.4f%%", order[i].id, (double)order[i].logit,
                 100 * exp((double)(order[i].logit - order[0].logit)) / sum);
