@@ -86,7 +86,7 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/libmodel.a
 	$(CC) $(LDFLAGS) $(OPT) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lcmocka $(LDLIBS)
 
 # Tests of strangers' files put a directory that is only in memory before the real files.
-MEMORY := $(foreach f,file_map file_read file_close access stat,-Wl,--wrap=$(f))
+MEMORY := $(foreach f,file_map file_read file_read_most file_close access stat,-Wl,--wrap=$(f))
 IN_MEMORY := $(addprefix $(B)/tests/test_,checkpoint hf_config safetensors gguf tokenizer tokenizer_json text_cost gguf_vocab hf_tokenizer tiktoken)
 $(IN_MEMORY): LDFLAGS += $(MEMORY)
 $(IN_MEMORY): $(B)/tests/untrusted.o

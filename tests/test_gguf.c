@@ -148,7 +148,8 @@ static void gguf_keys_are_refused_by_name(void **state) {
          "\1\0\0\0\0\0\0\0"
          "1",
          9, "logit_scale: expected a number, found string"},
-        {"llama.expert_count", GGUF_U32, U32(8), "expert_count: expected 0, found 8"},
+        {"llama.expert_count", GGUF_U32, U32(8),
+         "llama.expert_used_count: expected 1 to the 8 experts there are, found 0"},
         {"llama.rope.scale_linear", GGUF_F32, F32(2), ""},
         {"llama.rope.scaling.type", GGUF_STRING, "\6" STR("linear"), 14,
          "rope.scaling.factor: expected the key, found none"},

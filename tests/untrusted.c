@@ -93,12 +93,13 @@ static int in_memory(const char *path) {
 /* ---- What the readers call instead of the real functions ------------------------------------------------ */
 
 int __real_file_map(File *f, const char *path, Error *e);
-int __real_file_read(char **data, size_t *size, const char *path, Error *e);
+int __real_file_read_most(char **data, size_t *size, const char *path, size_t most, Error *e);
 void __real_file_close(File *f);
 int __real_access(const char *path, int mode);
 int __real_stat(const char *path, struct stat *st);
 int __wrap_file_map(File *f, const char *path, Error *e);
 int __wrap_file_read(char **data, size_t *size, const char *path, Error *e);
+int __wrap_file_read_most(char **data, size_t *size, const char *path, size_t most, Error *e);
 void __wrap_file_close(File *f);
 int __wrap_access(const char *path, int mode);
 int __wrap_stat(const char *path, struct stat *st);
@@ -117,11 +118,16 @@ int __wrap_file_map(File *f, const char *path, Error *e) {
 }
 
 int __wrap_file_read(char **data, size_t *size, const char *path, Error *e) {
+    return __wrap_file_read_most(data, size, path, SIZE_MAX, e);
+}
+
+int __wrap_file_read_most(char **data, size_t *size, const char *path, size_t most, Error *e) {
     int i = in_memory(path);
-    if (i < 0) return __real_file_read(data, size, path, e);
+    if (i < 0) return __real_file_read_most(data, size, path, most, e);
     *data = NULL;
     *size = 0;
     if (i == n_files) return fail(e, "%s: file: expected to open it, found %s", path, strerror(ENOENT));
+    if (files[i].n > most) return fail(e, "%s: size: expected at most %zu bytes, found %zu", path, most, files[i].n);
     MUST(*data = malloc(files[i].n + 1));
     memcpy(*data, files[i].bytes, files[i].n);
     (*data)[ *size = files[i].n] = 0;
