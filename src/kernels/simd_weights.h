@@ -220,10 +220,12 @@ INLINE __m256 block_scales(__m256 *min, const Mat *w, int r, int b, DType t) {
  * And their minima, where it has_min. */
 INLINE void scales_of_16(__m256 scale[2], __m256 min[2], const uint8_t *p, DType t) {
     const __m128i halves = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-    const size_t at = t == DTYPE_Q6_K   ? offsetof(BlockQ6_K, scales)
-                      : t == DTYPE_Q3_K ? offsetof(BlockQ3_K, scales)
-                                        : offsetof(BlockQ2_K, scales);
+    const size_t at = t == DTYPE_Q6_K ? offsetof(BlockQ6_K, scales)
+                      : t == DTYPE_Q3_K
+                          ? offsetof(BlockQ3_K, scales) - 4 /* 16 bytes further on would leave the block */
+                          : offsetof(BlockQ2_K, scales);
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(p + at));
+    if (t == DTYPE_Q3_K) bytes = _mm_srli_si128(bytes, 4);
     __m256 d = _mm256_set1_ps(_cvtsh_ss(u16_at(p + scale_at(t))));
     if (t == DTYPE_Q3_K) { /* scale_3k of all 16 */
         __m128i low = _mm_unpacklo_epi64(bytes, _mm_srli_epi16(bytes, 4)), high = _mm_shuffle_epi32(bytes, 0xaa);
