@@ -105,9 +105,10 @@ $(B)/tests/libfuzzer_%: $(B)/tests/fuzz/fuzz_%.o $(FUZZ_PARTS) $(B)/libmodel.a
 aarch64:
 	@bash scripts/aarch64.sh
 	@$(MAKE) --no-print-directory CONFIG=aarch64 test
+# TIDY=--checks=-clang-analyzer-*: the quick ones alone.
 tidy:
 	@printf '%s\n' $(filter-out $(ISA_ALL) src/dist/mpi.c,$(wildcard *.c src/*.c src/*/*.c)) | xargs -P $(shell nproc) -n 4 sh -c \
-	    'clang-tidy-14 --quiet "$$@" -- -std=c11 -I. -Isrc -D_GNU_SOURCE -DPROGRAM_VERSION=\"1\" -fopenmp 2>/dev/null' tidy
+	    'clang-tidy-14 --quiet $(TIDY) "$$@" -- -std=c11 -I. -Isrc -D_GNU_SOURCE -DPROGRAM_VERSION=\"1\" -fopenmp 2>/dev/null' tidy
 cppcheck:
 	@cppcheck -q --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 -I. -Isrc \
 	    --suppressions-list=.cppcheck-suppressions -j $(shell nproc) ./*.c src
