@@ -227,17 +227,17 @@ static void rotated(double *head, const RopeConfig *r, int pos) {
     }
 }
 
-/* q or k [heads, d]: clamp, norm, RoPE. */
+/* q or k [heads, d]: norm, clamp, RoPE. */
 static void finish_heads(double *x, int heads, const Config *c, const AttentionWeights *w, const float *norm, int pos) {
     int d = c->head_dim, n = heads * d;
     const RopeConfig *rope = w->rope == ROPE_LOCAL ? &c->rope_local : &c->rope;
-    for (int i = 0; i < n && c->attn.clamp > 0; i++)
-        x[i] = fmax(-(double)c->attn.clamp, fmin((double)c->attn.clamp, x[i]));
     if (norm && c->attn.qk_norm == QK_NORM_WHOLE) normed(x, x, n, c, norm, NULL);
     for (int h = 0; h < heads; h++) {
         double *head = x + h * d;
         if (norm && c->attn.qk_norm == QK_NORM_HEAD) normed(head, head, d, c, norm, NULL);
         if (norm && c->attn.qk_norm == QK_NORM_EACH_HEAD) normed(head, head, d, c, norm + h * d, NULL);
+        for (int i = 0; i < d && c->attn.clamp > 0; i++)
+            head[i] = fmax(-(double)c->attn.clamp, fmin((double)c->attn.clamp, head[i]));
         if (c->pos == POS_ROPE && w->rope != ROPE_NONE) rotated(head, rope, pos);
         if (norm && c->attn.qk_norm == QK_NORM_AFTER_ROPE) normed(head, head, d, c, norm, NULL);
     }
