@@ -8,6 +8,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 make --no-print-directory -s install DESTDIR="$root" PREFIX=/usr
 mkdir -p "$root/DEBIAN" "$root/usr/share/doc/$name"
+rm -f "$root/usr/lib/lib$name.so"* # a shared library, where one was built, wants a package of its own
 # Libraries of several machines live side by side.
 multiarch=$("${CC:-gcc}" -dumpmachine)
 mkdir "$root/usr/lib/$multiarch"
