@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_infinite_f16(uint16_t h) { return (h & 0x7c00) == 0x7c00; }
+bool is_finite_f16(uint16_t h) { return (h & 0x7c00) != 0x7c00; }
 
 bool floats_finite(const float *x, size_t n) {
     bool finite = true;
@@ -11,7 +11,14 @@ bool floats_finite(const float *x, size_t n) {
     return finite;
 }
 
-static int8_t clamp15(float x) { return (int8_t)(x < 0 ? 0 : x < 15 ? (int)x : 15); }
+float largest_of(const float *x, int n) {
+    float largest = 0;
+    for (int i = 0; i < n; i++)
+        if (fabsf(x[i]) > fabsf(largest)) largest = x[i];
+    return largest;
+}
+
+static uint8_t clamp(float x, int most) { return (uint8_t)(x < 0 ? 0 : x < (float)most ? (int)x : most); }
 
 /* 1 / d; 0 where d is 0, or so small that f16 has no scale for the block: then every value becomes 0. */
 static float inverse_of(float d) {
@@ -26,82 +33,75 @@ static bool block_q8_0(void *out, const float *x) {
     float d = max / 127, inverse = inverse_of(d);
     b->d = f32_to_f16(d);
     for (int i = 0; i < QK; i++) b->q[i] = (int8_t)roundf(x[i] * inverse);
-    return !is_infinite_f16(b->d);
+    return is_finite_f16(b->d);
 }
 
-/* The value that is largest in magnitude becomes -8. */
+/* Integers 0 to 2 half - 1 and the scale d with x ~ d * (q - half): the value that is largest in magnitude becomes
+ * -half. */
+static bool around_zero(uint8_t q[QK], uint16_t *d, const float *x, int half) {
+    float scale = largest_of(x, QK) / (float)-half, inverse = inverse_of(scale), zero = (float)half + 0.5f;
+    *d = f32_to_f16(scale);
+    for (int i = 0; i < QK; i++) q[i] = clamp(x[i] * inverse + zero, 2 * half - 1);
+    return is_finite_f16(*d);
+}
+
+/* Integers 0 to `most`, the scale d and the minimum m with x ~ d * q + m. */
+static bool above_minimum(uint8_t q[QK], uint16_t *d, uint16_t *m, const float *x, int most) {
+    float min = x[0], max = x[0];
+    for (int i = 1; i < QK; i++) {
+        min = fminf(min, x[i]);
+        max = fmaxf(max, x[i]);
+    }
+    float scale = (max - min) / (float)most, inverse = inverse_of(scale);
+    *d = f32_to_f16(scale);
+    *m = f32_to_f16(min);
+    for (int i = 0; i < QK; i++) q[i] = clamp((x[i] - min) * inverse + 0.5f, most);
+    return is_finite_f16(*d) && is_finite_f16(*m);
+}
+
+/* The low four bits of value i and of value i + 16 in byte i. */
+static void pack_low(uint8_t packed[QK / 2], const uint8_t q[QK]) {
+    for (int i = 0; i < QK / 2; i++) packed[i] = (uint8_t)((q[i] & 15) | (q[i + QK / 2] & 15) << 4);
+}
+
+/* Bit 4 of each value, in order. */
+static void pack_high(uint8_t packed[QK / 8], const uint8_t q[QK]) {
+    memset(packed, 0, QK / 8);
+    for (int i = 0; i < QK; i++) packed[i / 8] |= (uint8_t)(q[i] >> 4 << i % 8);
+}
+
 static bool block_q4_0(void *out, const float *x) {
     BlockQ4_0 *b = out;
-    float largest = 0;
-    for (int i = 0; i < QK; i++)
-        if (fabsf(x[i]) > fabsf(largest)) largest = x[i];
-    float d = largest / -8, inverse = inverse_of(d);
-    b->d = f32_to_f16(d);
-    for (int i = 0; i < QK / 2; i++) {
-        int low = clamp15(x[i] * inverse + 8.5f), high = clamp15(x[i + QK / 2] * inverse + 8.5f);
-        b->q[i] = (uint8_t)(low | high << 4);
-    }
-    return !is_infinite_f16(b->d);
+    uint8_t q[QK];
+    bool fits = around_zero(q, &b->d, x, 8);
+    pack_low(b->q, q);
+    return fits;
 }
 
 static bool block_q4_1(void *out, const float *x) {
     BlockQ4_1 *b = out;
-    float min = x[0], max = x[0];
-    for (int i = 1; i < QK; i++) {
-        min = fminf(min, x[i]);
-        max = fmaxf(max, x[i]);
-    }
-    float d = (max - min) / 15, inverse = inverse_of(d);
-    b->d = f32_to_f16(d);
-    b->m = f32_to_f16(min);
-    for (int i = 0; i < QK / 2; i++) {
-        int low = clamp15((x[i] - min) * inverse + 0.5f), high = clamp15((x[i + QK / 2] - min) * inverse + 0.5f);
-        b->q[i] = (uint8_t)(low | high << 4);
-    }
-    return !is_infinite_f16(b->d) && !is_infinite_f16(b->m);
+    uint8_t q[QK];
+    bool fits = above_minimum(q, &b->d, &b->m, x, 15);
+    pack_low(b->q, q);
+    return fits;
 }
 
-/* Bit 4 of each value, in order. */
-static void put_high(uint8_t high[4], int i, int value) { high[i / 8] |= (uint8_t)(value >> 4 << i % 8); }
-
-static int clamp31(float x) { return x < 0 ? 0 : x < 31 ? (int)x : 31; }
-
-/* The value that is largest in magnitude becomes -16. */
 static bool block_q5_0(void *out, const float *x) {
     BlockQ5_0 *b = out;
-    float largest = 0;
-    for (int i = 0; i < QK; i++)
-        if (fabsf(x[i]) > fabsf(largest)) largest = x[i];
-    float d = largest / -16, inverse = inverse_of(d);
-    b->d = f32_to_f16(d);
-    memset(b->high, 0, sizeof b->high);
-    for (int i = 0; i < QK / 2; i++) {
-        int low = clamp31(x[i] * inverse + 16.5f), high = clamp31(x[i + QK / 2] * inverse + 16.5f);
-        b->q[i] = (uint8_t)((low & 15) | (high & 15) << 4);
-        put_high(b->high, i, low);
-        put_high(b->high, i + QK / 2, high);
-    }
-    return !is_infinite_f16(b->d);
+    uint8_t q[QK];
+    bool fits = around_zero(q, &b->d, x, 16);
+    pack_low(b->q, q);
+    pack_high(b->high, q);
+    return fits;
 }
 
 static bool block_q5_1(void *out, const float *x) {
     BlockQ5_1 *b = out;
-    float min = x[0], max = x[0];
-    for (int i = 1; i < QK; i++) {
-        min = fminf(min, x[i]);
-        max = fmaxf(max, x[i]);
-    }
-    float d = (max - min) / 31, inverse = inverse_of(d);
-    b->d = f32_to_f16(d);
-    b->m = f32_to_f16(min);
-    memset(b->high, 0, sizeof b->high);
-    for (int i = 0; i < QK / 2; i++) {
-        int low = clamp31((x[i] - min) * inverse + 0.5f), high = clamp31((x[i + QK / 2] - min) * inverse + 0.5f);
-        b->q[i] = (uint8_t)((low & 15) | (high & 15) << 4);
-        put_high(b->high, i, low);
-        put_high(b->high, i + QK / 2, high);
-    }
-    return !is_infinite_f16(b->d) && !is_infinite_f16(b->m);
+    uint8_t q[QK];
+    bool fits = above_minimum(q, &b->d, &b->m, x, 31);
+    pack_low(b->q, q);
+    pack_high(b->high, q);
+    return fits;
 }
 
 static QuantizeBlock *const quantize_block[DTYPE_COUNT] = {
@@ -123,7 +123,7 @@ bool dtype_quantize(void *out, const float *x, size_t n, DType t) {
         for (size_t i = 0; i < n; i++) {
             uint16_t h = f32_to_f16(x[i]);
             memcpy((char *)out + 2 * i, &h, 2);
-            fits &= !is_infinite_f16(h);
+            fits &= is_finite_f16(h);
         }
         return fits;
     case DTYPE_BF16:

@@ -13,6 +13,12 @@ bool dtype_can_quantize(DType t);
 
 bool floats_finite(const float *x, size_t n);
 
+/* largest_of - the value that is largest in magnitude, with its sign; the first of equal ones, 0 where all are 0. */
+float largest_of(const float *x, int n);
+
+/* is_finite_f16 - whether the bits of an f16 are neither infinity nor NaN. */
+bool is_finite_f16(uint16_t h);
+
 /* One block from its values. False: f16 cannot hold its scale. */
 typedef bool QuantizeBlock(void *out, const float *x);
 QuantizeBlock quantize_q2_k, quantize_q3_k, quantize_q4_k, quantize_q5_k, quantize_q6_k, quantize_iq4_nl;

@@ -13,14 +13,10 @@ static int to_range(float x, int low, int high) {
     return rounded <= (float)low ? low : rounded >= (float)high ? high : (int)rounded;
 }
 
-static bool is_finite_f16(uint16_t h) { return (h & 0x7c00) != 0x7c00; }
-
 /* Integers q in [low, high] and the returned scale with x ~ scale * q; low < -high. Errors are weighted with x^2. */
 static float fit_scale(const float *x, int n, int low, int high) {
     enum { STEPS = 9 };
-    float largest = 0, best = -1, scale = 0;
-    for (int i = 0; i < n; i++)
-        if (fabsf(x[i]) > fabsf(largest)) largest = x[i];
+    float largest = largest_of(x, n), best = -1, scale = 0;
     if (fabsf(largest) < 1e-15f) return 0;
     for (int step = -STEPS; step <= STEPS; step++) { /* the largest becomes about low */
         float inverse = ((float)low + 0.1f * (float)step) / largest, xq = 0, qq = 0;
@@ -69,13 +65,6 @@ static float fit_scale_min(float *min, const float *x, int n, int high) {
         }
     }
     return scale;
-}
-
-static float largest_of(const float *x, int n) {
-    float largest = 0;
-    for (int i = 0; i < n; i++)
-        if (fabsf(x[i]) > fabsf(largest)) largest = x[i];
-    return largest;
 }
 
 /* Integers of x under the scale and minimum that a reader will compute. */
