@@ -10,15 +10,10 @@ import sys
 import tempfile
 import time
 
+from lib import check, failures
+
 RUN = os.environ.get("RUN", "./run")
 MODEL = ["weights/shakespeare.gguf", "-m", "chat", "--chat-template", "chatml", "-t", "0"]
-failed = 0
-
-
-def check(name, fine, why=""):
-    global failed
-    failed += not fine
-    print(f"ok {name}" if fine else f"not ok {name}: {str(why)[-600:]!r}")
 
 
 class Terminal:
@@ -209,7 +204,7 @@ def main():
                 part()
             except AssertionError as x:
                 check("a conversation", False, x)
-    return failed > 0
+    return len(failures) > 0
 
 
 sys.exit(main())

@@ -3,6 +3,8 @@
 text can carry a stranger's words is given each name of a bank of hostile ones. RUN is the program."""
 import json, os, pathlib, pty, re, shutil, struct, subprocess, sys, tempfile, unicodedata
 
+from lib import read_terminal
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 os.chdir(ROOT)
 RUN = os.environ.get("RUN", "./run")
@@ -57,16 +59,7 @@ def on_terminal(*args):
     master, slave = pty.openpty()
     process = subprocess.Popen([RUN, *args], stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE)
     os.close(slave)
-    got = b""
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        got += part
-    os.close(master)
+    got = read_terminal(master)
     process.communicate(timeout=60)
     return got.replace(b"\r\n", b"\n")
 

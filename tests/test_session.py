@@ -11,16 +11,11 @@ import sys
 import tempfile
 import time
 
+from lib import check, failures
+
 RUN = os.environ.get("RUN", "./run")
 MODEL = "weights/shakespeare.gguf"
 PROMPT = "ROMEO: What light through yonder window breaks? It is the east, and Juliet is the sun."
-failed = 0
-
-
-def check(name, fine, why=""):
-    global failed
-    failed += not fine
-    print(f"ok {name}" if fine else f"not ok {name}: {str(why)[-400:]!r}")
 
 
 def run(*args, model=MODEL, text=None, limit=None):
@@ -242,7 +237,7 @@ def main():
         text_files(directory)
     chat_json()
     keep()
-    return failed > 0
+    return len(failures) > 0
 
 
 sys.exit(main())

@@ -1,6 +1,5 @@
 #include "gen/generate.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -10,6 +9,7 @@
 #include "gen/progress.h"
 #include "gen/shift.h"
 #include "gen/signals.h"
+#include "kernels/quantize.h"
 
 enum { DEFAULT_STEPS = 256 };
 
@@ -101,16 +101,21 @@ static bool ends(const Generator *g, int id) {
     return is_among(g->stop, g->n_stop, id) || is_among(g->session->eos, g->session->n_eos, id);
 }
 
+/* The logits after the sampled token. */
+static void advance(Generator *g) {
+    Session *s = g->session;
+    model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
+    model_logits(&s->model, &s->state, 0);
+}
+
 /* look_ahead - forwards the first new token before it is printed. */
 static int look_ahead(Generator *g, Error *e) {
     Session *s = g->session;
-    int n_vocab = s->model.config.vocab_size;
     if (ends(g, g->next) || g->o->steps == 1 || g->n_cached == s->state.options.n_ctx) return 0;
     double start = now();
-    model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
-    const float *logits = model_logits(&s->model, &s->state, 0);
-    for (int i = 0; i < n_vocab; i++)
-        if (!isfinite(logits[i])) return session_check(s, e) ? -1 : not_finite(g, g->n_cached, e);
+    advance(g);
+    if (!floats_finite(s->state.logits, (size_t)s->model.config.vocab_size))
+        return session_check(s, e) ? -1 : not_finite(g, g->n_cached, e);
     g->ahead = true;
     g->decode_seconds += now() - start;
     return session_check(s, e);
@@ -176,10 +181,7 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
 static int forward(Generator *g, Error *e) {
     Session *s = g->session;
     double start = now();
-    if (!g->ahead) {
-        model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
-        model_logits(&s->model, &s->state, 0);
-    }
+    if (!g->ahead) advance(g);
     g->ahead = false;
     g->cached[g->n_cached++] = g->next;
     int status = session_check(s, e) || generator_sample(g, s->state.logits, e) ? -1 : 0;

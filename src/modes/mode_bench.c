@@ -4,7 +4,6 @@
  * shared machine changes its speed from second to second, so the limit is measured anew before each run, for that run.
  */
 #include <dlfcn.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -13,6 +12,7 @@
 #include "modes/modes.h"
 #include "gen/progress.h"
 #include "gen/session.h"
+#include "kernels/quantize.h"
 
 enum {
     READ_BYTES = 256 << 20,
@@ -236,10 +236,9 @@ static double time_run(Session *s, const int *tokens, int n, int depth, bool pre
 
 /* What is measured must be a model: NaN takes another time than numbers. */
 static int check_logits(const Session *s, Error *e) {
-    for (int i = 0; i < s->model.config.vocab_size; i++)
-        if (!isfinite(s->state.logits[i]))
-            return fail(e, "%s: logits: expected finite numbers to measure, found NaN or infinity (see --check)",
-                        s->checkpoint.path);
+    if (!floats_finite(s->state.logits, (size_t)s->model.config.vocab_size))
+        return fail(e, "%s: logits: expected finite numbers to measure, found NaN or infinity (see --check)",
+                    s->checkpoint.path);
     return session_check(s, e);
 }
 

@@ -77,13 +77,16 @@ static void print_row(FILE *out, const KvModel *m, KvType type, int n) {
     fputc('\n', out);
 }
 
+/* -c, or the model's own context. */
+static int ctx_of(const Options *o, const KvModel *m) { return o->ctx > 0 ? o->ctx : m->n_ctx; }
+
 static void print_table(FILE *out, const Options *o) {
     fprintf(out, "KV cache in %s, of each model's own context%s; window: tokens in so many layers\n",
             type_name[o->kv_type], o->ctx > 0 ? " or -c" : "");
     fputs("model          layers heads   KV head_dim      window  context  a token         cache     multi-head    "
           "windows only\n",
           out);
-    for (const KvModel *m = kv_models; m->name; m++) print_row(out, m, o->kv_type, o->ctx > 0 ? o->ctx : m->n_ctx);
+    for (const KvModel *m = kv_models; m->name; m++) print_row(out, m, o->kv_type, ctx_of(o, m));
 }
 
 typedef size_t Bytes(KvType type, const KvModel *m, int n);
@@ -154,7 +157,7 @@ int mode_kv(const Options *o, FILE *out, Error *e) {
         fputs("{\"models\": [", out);
         for (const KvModel *m = kv_models; m->name; m++) {
             fputs(m == kv_models ? "" : ",\n ", out);
-            print_json(out, m, o->ctx > 0 ? o->ctx : m->n_ctx);
+            print_json(out, m, ctx_of(o, m));
         }
         fputs("]}\n", out);
         return 0;
@@ -164,7 +167,7 @@ int mode_kv(const Options *o, FILE *out, Error *e) {
     KvModel m;
     if (!known && session_open(&s, o, 0, e)) return 1;
     m = known ? *known : model_of(&s, s.checkpoint.arch);
-    int n = o->ctx > 0 ? o->ctx : m.n_ctx, code = kv_type_check(o->kv_type, m.head_dim, o->checkpoint, e) ? 1 : 0;
+    int n = ctx_of(o, &m), code = kv_type_check(o->kv_type, m.head_dim, o->checkpoint, e) ? 1 : 0;
     if (code == 0 && o->json) {
         fputs("{\"models\": [", out);
         print_json(out, &m, n);
