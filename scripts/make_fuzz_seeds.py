@@ -136,7 +136,7 @@ def gguf_files():
     kinds = {"tok_emb": 3, "wq": 8, "wk": 2, "wv": 3, "wo": 2, "w_gate": 3, "w_down": 8, "w_up": 2}
     blocks = gguf(llama_keys(32, 32, 2, 1, CTX), llama(tensors(32, 32, 32, 16, 4)[:-1], kinds.get))
     save("gguf", "seed_blocks.gguf", blocks)
-    norm = blocks.index(f32(32))  # attn_norm: one activation is no number, and the block's sum of integers leaves int
+    norm = blocks.index(f32(32))  # attn_norm: one activation is NaN, and the block's sum of integers leaves int
     save("gguf", "nan_activation.gguf", blocks[:norm] + struct.pack("<f", float("nan")) + blocks[norm + 4:])
     cut = [p if k != "tokenizer.ggml.tokens" else (STR, BPE_TOKENS[:-1] + [b"\xa9"]) for k, _, p in BPE_KEYS]
     kinds_of = {"tokenizer.ggml.token_type": (I32, [3, 1, 1, 1, 1, 1, 1, 4])}

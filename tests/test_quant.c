@@ -85,7 +85,7 @@ static void blocks_by_hand(void **state) {
     assert_true(out[3] == -128000);
 }
 
-/* A weight that is no number must not become one. */
+/* A NaN among the weights must stay NaN. */
 static void blocks_refuse_what_is_no_number(void **state) {
     (void)state;
     static const DType blocks[] = {DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1};

@@ -16,7 +16,7 @@ shows() {
     else ok "$name"; fi
 }
 
-shows "rope: a vector turned" 0 out '"inv_freq": [1, 0.01], "rotated": [0.540302277, 0.841470957, 0.999949992, 0.00999983307]}' \
+shows "rope: a vector rotated" 0 out '"inv_freq": [1, 0.01], "rotated": [0.540302277, 0.841470957, 0.999949992, 0.00999983307]}' \
     -m rope --json --x 1,0,1,0 --pos 1
 shows "rope: half-split pairing" 0 out '"rotated": [0.540302277, 1, 0.841470957, 1e-15]' -m rope --json --x 1,1,0,0 --pos 1 --rope-pairing half --rope-theta 1e30
 shows "rope: keys" 0 out '{"head_dim": 8, "theta": 10000, "type": "yarn", "attention_factor": 1.13862943611, "inv_freq": [' \

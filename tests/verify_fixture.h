@@ -63,7 +63,7 @@ static void check(Fixture *f, Doctor *doctor, const char *tensor, const char *ca
     int held = 0; /* tensors that the reference has: all are compared */
     for (int slot = 0; slot < f->ref.n_slots; slot++) held += f->ref.x[slot] != NULL;
     assert_true(v.n == held && held > f->ref.n_slots / 2);
-    if (strstr(cause, "pairing")) { /* position 0 is turned by nothing: it must agree */
+    if (strstr(cause, "pairing")) { /* position 0 is rotated by nothing: it must agree */
         const float *a = ours.x[trace_slot(0, STEP_Q_ROT, 2)], *b = f->ref.x[trace_slot(0, STEP_Q_ROT, 2)];
         for (int i = 0; i < ours.cols[trace_slot(0, STEP_Q_ROT, 2)]; i++) assert_true(fabsf(a[i] - b[i]) < 1e-4f);
         assert_true(v.rows[v.first_bad].worst_pos >= 1);

@@ -131,8 +131,8 @@ Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, 
         regex_free(r);
         r = NULL;
     }
-    /* The engine does not survive a lack of memory while it reads an expression. So it is asked for before: a class
-     * like \p{L} takes some thousand bytes a letter of the expression. */
+    /* Oniguruma does not survive a failed allocation while it compiles an expression. So the memory is reserved before:
+     * \p{L} takes some thousand bytes a letter of the expression. */
     void *reserve = r && n < SIZE_MAX >> 16 ? malloc((1 << 20) + 4096 * n) : NULL;
     if (!reserve) {
         free(r);
