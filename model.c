@@ -73,6 +73,7 @@ void pass_forward(Pass *p, const Model *m, State *s, const int *tokens, int want
         const Layer *l = &m->weights.layers[p->layer];
         if (p->layer == c->n_layers - 1) x = wanted_rows(p, c, l, s, wanted);
         if (p->n) layer_forward(p, x, c, l, s);
+        if (p->layer_done && p->t->id == 0) p->layer_done(p->layer_arg, p->layer);
     }
 }
 

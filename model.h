@@ -114,6 +114,8 @@ typedef struct {
     float *logits; /* [n_logits, vocab_size], and one more for gather_logits */
     Tap *tap;      /* NULL: nobody watches */
     void *tap_arg;
+    LayerDone *layer_done; /* NULL: nobody waits */
+    void *layer_arg;
     Comm *comm; /* as the model's */
 } State;
 

@@ -14,6 +14,10 @@
  * While a tap is set the pass runs on one thread, which calls it. */
 typedef void Tap(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to, int pos);
 
+/* LayerDone - called by the first thread after each layer, on the way to a progress bar: a long prompt on a slow model
+ * takes seconds a pass. */
+typedef void LayerDone(void *arg, int layer);
+
 typedef struct {
     const Thread *t;
     const Kernels *kernels;
@@ -29,6 +33,8 @@ typedef struct {
     const struct Span *spans; /* [n_texts] whose rows they are (attention.h); NULL: all of one */
     Tap *tap;                 /* NULL: nobody watches */
     void *tap_arg;
+    LayerDone *layer_done; /* NULL: nobody waits */
+    void *layer_arg;
 } Pass;
 
 /* watch - shows x [n, cols] to the tap, if there is one; watch_columns - columns [from, to) of it. */

@@ -50,7 +50,9 @@ static Pass pass_of(const Model *m, const State *s, int n, int pos) {
                   .spare = s->spare,
                   .comm = m->comm,
                   .tap = s->tap,
-                  .tap_arg = s->tap_arg};
+                  .tap_arg = s->tap_arg,
+                  .layer_done = s->layer_done,
+                  .layer_arg = s->layer_arg};
 }
 
 /* The angles of positions [pos, pos + n). */

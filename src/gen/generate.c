@@ -73,10 +73,35 @@ void generator_close(Generator *g) {
     *g = (Generator){0};
 }
 
+/* Prefill - how far it is: batches of n_batch tokens, layer by layer. */
+typedef struct {
+    Progress progress;
+    int done, total, n_batch, n_layers;
+} Prefill;
+
 /* false ends the prefill (Ctrl-C). */
-static bool show_progress(void *arg, int done, int total) {
-    progress_show(arg, done, total);
+static bool batch_done(void *arg, int done, int total) {
+    Prefill *p = arg;
+    p->done = done;
+    progress_show(&p->progress, done, total);
     return !interrupted;
+}
+
+static void layer_done(void *arg, int layer) {
+    Prefill *p = arg;
+    int left = p->total - p->done, n = left < p->n_batch ? left : p->n_batch;
+    progress_show(&p->progress, p->done + (int)((int64_t)n * (layer + 1) / p->n_layers), p->total);
+}
+
+/* prefill - ids [n] from position pos on; returns how many were processed. */
+static int prefill(Session *s, const int *ids, int n, int pos, Progress progress) {
+    Prefill p = {progress, 0, n, s->state.options.n_batch, s->model.config.n_layers};
+    s->state.layer_done = layer_done;
+    s->state.layer_arg = &p;
+    int done = model_prefill(&s->model, &s->state, ids, n, pos, WANTED_LAST, batch_done, &p);
+    s->state.layer_done = NULL;
+    progress_end(&p.progress);
+    return done;
 }
 
 static int not_finite(const Generator *g, int pos, Error *e) {
@@ -143,9 +168,7 @@ int generator_rewrite(Generator *g, const int *ids, int n, Error *e) {
     generator_reuse(g, ids, n);
     if (g->n_cached == n) return 0;
     memcpy(g->cached + g->n_cached, ids + g->n_cached, (size_t)(n - g->n_cached) * sizeof *ids);
-    Progress progress = {0};
-    g->n_cached += model_prefill(&s->model, &s->state, ids + g->n_cached, n - g->n_cached, g->n_cached, WANTED_LAST,
-                                 show_progress, &progress);
+    g->n_cached += prefill(s, ids + g->n_cached, n - g->n_cached, g->n_cached, (Progress){0});
     return session_check(s, e);
 }
 
@@ -162,8 +185,7 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     double start = now();
     Progress progress;
     progress_begin(&progress, g->o->log, "prefill", g->o->quiet);
-    int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, WANTED_LAST, show_progress, &progress);
-    progress_end(&progress);
+    int done = prefill(s, ids + kept, n - kept, kept, progress);
     g->n_cached = kept + done;
     g->next = g->prev = -1;
     g->ahead = false;
