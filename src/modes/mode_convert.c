@@ -34,6 +34,14 @@ static int read_tokenizer(const Session *s, const Options *o, GgufKeys *keys, ch
     return status;
 }
 
+/* A block type for weights that were rounded to another one before: both errors add up. NULL: they were not. */
+static const char *quantized_before(const Weights *w, const Mix *mix) {
+    const Layer *l = &w->layers[0];
+    DType from = l->moe.experts ? l->moe.experts->w_down.dtype : l->ffn.w_down.dtype;
+    bool again = mix && dtype_info[from].block_values > 1 && dtype_info[mix_base(mix)].block_values > 1;
+    return again && from != mix_base(mix) ? dtype_info[from].name : NULL;
+}
+
 static void show_bytes(void *progress, uint64_t done, uint64_t total) { progress_bytes(progress, done, total); }
 
 int mode_convert(const Options *o, FILE *out, Error *e) {
@@ -83,6 +91,11 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
     else if (!status && !o->quiet)
         fprintf(o->log, "%s: written%s\n", o->output,
                 carried ? ", tokenizer included" : " (give the tokenizer with -z)");
+    const char *before = status || o->quiet ? NULL : quantized_before(&s.model.weights, options.mix);
+    if (before)
+        fprintf(o->log,
+                "note: these weights were quantized before (%s): %s of the original file is closer to the model\n",
+                before, mix_name(options.mix));
     session_close(&s);
     if (status && interrupted) {
         e->text[0] = 0; /* a write that the signal cut short is no failure */
