@@ -110,6 +110,13 @@ cp -r $F/base_hf "$dir/single" && cp $T/llama/tokenizer.json "$dir/single"
 if "$RUN" "$dir/single" -m convert -o "$dir/tok.gguf" 2>"$dir/err" && grep -q "without the tokenizer: .*single words" "$dir/err"; then
     ok "a tokenizer that a GGUF cannot hold"
 else not_ok "a tokenizer that a GGUF cannot hold" "$(cat "$dir/err")"; fi
+# llama2.c's vocabulary has spaces where a GGUF has U+2581
+D=../shared/data
+if [ -e $D/tok512.bin ]; then
+    "$RUN" $D/stories260K.bin -z $D/tok512.bin -m convert -o "$dir/stories.gguf" --quiet
+    check "llama2.c's tokenizer in a GGUF" diff <("$RUN" $D/stories260K.bin -z $D/tok512.bin -i "Once  upon a café" -n 80 -t 0 --quiet) \
+        <("$RUN" "$dir/stories.gguf" -i "Once  upon a café" -n 80 -t 0 --quiet)
+else skip "llama2.c's tokenizer in a GGUF" "no ../shared"; fi
 refused "a tokenizer that is not there" 1 "none.json" $F/base.gguf -m convert -z "$dir/none.json" -o "$dir/no.gguf"
 # every name of llama-quantize; SmolLM2's shape in small: rows of 64 get the types of 32 values, rows of 256 the K types
 for type in q2_k q2_k_s q3_k q3_k_s q3_k_m q3_k_l q4_k q4_k_s Q4_K_M q5_k q5_k_s q5_k_m q6_k iq4_nl q5_0 q5_1; do

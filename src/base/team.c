@@ -172,3 +172,10 @@ int team_default_size(void) {
     if (quota < cores) cores = quota;
     return cores > 0 ? (int)cores : 1;
 }
+
+int team_processors(void) {
+    int processors = omp_get_num_procs(), cores = team_default_size();
+    size_t quota = cgroup_cpus("");
+    if (quota < (size_t)processors) processors = (int)quota;
+    return processors > cores ? processors : cores;
+}

@@ -49,3 +49,6 @@ void team_share(const Thread *t, size_t n, size_t grain, size_t *from, size_t *t
 
 /* team_default_size - physical cores that this process may use (affinity mask, cgroup quota). */
 int team_default_size(void);
+
+/* team_processors - hardware threads that this process may use: more threads than that wait for each other. */
+int team_processors(void);

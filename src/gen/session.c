@@ -169,6 +169,8 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     }
     if (so.n_batch < so.n_texts) so.n_batch = so.n_texts; /* a token of each */
     if (state_fits(&s->model, &so, o->checkpoint, e)) return -1;
+    if (o->threads > team_processors() && !o->quiet)
+        fprintf(o->log, "threads: %d on %d processors wait for each other (see -j)\n", o->threads, team_processors());
     if (free_choice && so.n_ctx < c->n_ctx && so.n_ctx < DEFAULT_CTX && !o->quiet)
         fprintf(o->log, "context: %d of the model's %d, as memory allows\n", so.n_ctx, c->n_ctx);
     if (so.n_ctx > c->n_ctx && !o->quiet)

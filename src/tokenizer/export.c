@@ -115,14 +115,27 @@ static void put_scores(Out *o, const Tokenizer *t, const Merge *list, size_t n_m
     }
 }
 
+/* A piece of "llama", which has U+2581 for each space; llama2.c's vocabularies have the space itself. */
+static void put_metaspaced(Out *o, const Piece *p) {
+    static const char METASPACE[3] = "\xe2\x96\x81";
+    uint64_t length = p->n;
+    for (size_t i = 0; i < p->n; i++) length += p->text[i] == ' ' ? sizeof METASPACE - 1 : 0;
+    put(o, &length, sizeof length);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->text[i] == ' ') put(o, METASPACE, sizeof METASPACE);
+        else put(o, p->text + i, 1);
+}
+
 static void put_keys(Out *o, const Tokenizer *t, const GgufRules *c, const Merge *list, size_t n_merges, int n) {
+    bool spaces = !c->pre && t->space && strcmp(t->space, " ") == 0;
     key_str(o, "ggml.model", c->model);
     if (c->pre) key_str(o, "ggml.pre", c->pre);
     key_array(o, "ggml.tokens", GGUF_STRING, (size_t)n);
     for (int id = 0; id < n; id++) {
         char pad[32];
         const Piece *p = id < t->vocab.n ? &t->vocab.pieces[id] : NULL;
-        if (p && p->kind != PIECE_NONE) put_str(o, p->text, p->n);
+        if (p && p->kind != PIECE_NONE && spaces) put_metaspaced(o, p);
+        else if (p && p->kind != PIECE_NONE) put_str(o, p->text, p->n);
         else put_str(o, pad, (size_t)snprintf(pad, sizeof pad, "[PAD%d]", id));
     }
     if (!c->pre) put_scores(o, t, list, n_merges, n);
