@@ -12,7 +12,7 @@ typedef struct {
     int head, of, kv_head;
     float *x; /* [n, of, head_dim] */
     const Mat *w;
-    const float *bias, *norm;
+    const float *bias, *norm, *norm_bias;
 } Head;
 
 static int heads_of_group(const AttentionState *s) { return s->n_heads / s->cache.n_kv_heads + 2; }
@@ -20,9 +20,9 @@ static int heads_of_group(const AttentionState *s) { return s->n_heads / s->cach
 static Head head_at(const AttentionWeights *w, const AttentionState *s, int i) {
     int n = heads_of_group(s), kv_head = i / n, j = i % n, kv_heads = s->cache.n_kv_heads;
     int head = s->config.interleaved ? j * kv_heads + kv_head : kv_head * (n - 2) + j;
-    Head q = {"q", "q_rot", ROTATE_Q, head, s->n_heads, kv_head, s->q, &w->wq, w->bq, w->q_norm};
-    Head k = {"k", "k_rot", ROTATE_K, kv_head, kv_heads, kv_head, s->k, &w->wk, w->bk, w->k_norm};
-    Head v = {"v", NULL, ROTATE_V, kv_head, kv_heads, kv_head, s->v, &w->wv, w->bv, NULL};
+    Head q = {"q", "q_rot", ROTATE_Q, head, s->n_heads, kv_head, s->q, &w->wq, w->bq, w->q_norm, w->q_norm_bias};
+    Head k = {"k", "k_rot", ROTATE_K, kv_head, kv_heads, kv_head, s->k, &w->wk, w->bk, w->k_norm, w->k_norm_bias};
+    Head v = {"v", NULL, ROTATE_V, kv_head, kv_heads, kv_head, s->v, &w->wv, w->bv, NULL, NULL};
     return j < n - 2 ? q : j == n - 2 ? k : v;
 }
 
@@ -44,7 +44,6 @@ static View view_of(const Pass *p, const AttentionState *s, int i) {
     return v;
 }
 
-/* Row r of a view. */
 static float *row_of(const Pass *p, const Head *h, int r, int d) {
     return h->x + ((size_t)(p->row + r) * (size_t)h->of + (size_t)h->head) * (size_t)d;
 }
@@ -59,6 +58,7 @@ static void project(const Pass *p, const Rows *xn, const AttentionState *s, Head
 static void norm_head(const Pass *p, const AttentionState *s, Head h) {
     int d = s->cache.head_dim;
     Norm norm = s->norm;
+    norm.bias = h.norm_bias;
     norm.weight = h.norm + (s->config.qk_norm == QK_NORM_EACH_HEAD ? h.head * d : 0);
     for (int r = 0; r < p->n; r++) norm_row(p->kernels, row_of(p, &h, r, d), row_of(p, &h, r, d), &norm, d);
 }

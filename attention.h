@@ -14,14 +14,15 @@ typedef enum { ROPE_MAIN, ROPE_LOCAL, ROPE_NONE } RopeUse;
 typedef enum { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_AFTER_ROPE, QK_NORM_EACH_HEAD, QK_NORM_WHOLE } QkNorm;
 
 typedef struct {
-    Mat wq;                         /* [n_heads * head_dim, dim] */
-    Mat wk, wv;                     /* [n_kv_heads * head_dim, dim] */
-    Mat wo;                         /* [dim, n_heads * head_dim] */
-    const float *bq, *bk, *bv, *bo; /* [rows of wq, wk, wv, wo]; NULL: none */
-    const float *q_norm, *k_norm;   /* what QkNorm says */
-    const float *sinks;             /* [n_heads] a score that takes weight and has no value (gpt-oss); NULL: none */
-    RopeUse rope;                   /* of this layer */
-    int window;                     /* a position sees itself and window - 1 before it; 0: all. arXiv:2004.05150 */
+    Mat wq;                                 /* [n_heads * head_dim, dim] */
+    Mat wk, wv;                             /* [n_kv_heads * head_dim, dim] */
+    Mat wo;                                 /* [dim, n_heads * head_dim] */
+    const float *bq, *bk, *bv, *bo;         /* [rows of wq, wk, wv, wo]; NULL: none */
+    const float *q_norm, *k_norm;           /* what QkNorm says */
+    const float *q_norm_bias, *k_norm_bias; /* [head_dim] of a LayerNorm (Phi); NULL: none */
+    const float *sinks; /* [n_heads] a score that takes weight and has no value (gpt-oss); NULL: none */
+    RopeUse rope;       /* of this layer */
+    int window;         /* a position sees itself and window - 1 before it; 0: all. arXiv:2004.05150 */
 } AttentionWeights;
 
 /* What all layers have in common; 0 is LLaMA's. */

@@ -30,11 +30,14 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 WINDOW, FOUR = dict(sliding_window=8), dict(sliding_window=8, num_hidden_layers=4)
 HEAD = dict(head_dim=8)
 GRANITE = dict(embedding_multiplier=12.0, logits_scaling=2.0, residual_multiplier=0.22, attention_multiplier=0.25)
+HYBRID = dict(layer_types=["attention", "attention"], intermediate_size=24, shared_intermediate_size=24,
+              mamba_n_heads=2)
 EXPERTS = dict(num_experts_per_tok=3, moe_intermediate_size=8)
 OSS = dict(WINDOW, num_local_experts=5, num_experts_per_tok=2,
            rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, original_max_position_embeddings=16,
                                 beta_fast=32.0, beta_slow=1.0, truncate=False))
-NO_GGUF = ("olmoe_clip", "gpt_oss_clamp")  # llama.cpp's code has other numbers
+NO_GGUF = ("olmoe_clip", "gpt_oss_clamp", "phi_qk_norm",  # llama.cpp's code has other numbers, or no such norm,
+           "stablelm_qk_norm", "gpt_bigcode_mha", "granitemoehybrid_experts")  # or the converter loses it
 # name: model_type, what differs from BASE
 MODELS = {
     "mistral": ("mistral", dict(WINDOW, **HEAD)),
@@ -61,8 +64,11 @@ MODELS = {
     "smollm3": ("smollm3", dict(num_hidden_layers=4)),
     "stablelm": ("stablelm", dict(use_qkv_bias=True)),
     "stablelm_parallel": ("stablelm", dict(use_parallel_residual=True)),
+    "stablelm_qk_norm": ("stablelm", dict(qk_layernorm=True, num_attention_heads=4, num_key_value_heads=2, hidden_size=32,
+                                          partial_rotary_factor=0.5)),
     "starcoder2": ("starcoder2", WINDOW),
     "phi": ("phi", dict(num_key_value_heads=2, intermediate_size=64)),
+    "phi_qk_norm": ("phi", dict(num_key_value_heads=2, intermediate_size=64, qk_layernorm=True)),
     "gpt_neox": ("gpt_neox", dict(num_key_value_heads=None)),
     "gpt_neox_serial": ("gpt_neox", dict(num_key_value_heads=None, use_parallel_residual=False)),
     "cohere": ("cohere", dict(logit_scale=0.5, use_qk_norm=True)),
@@ -84,6 +90,7 @@ MODELS = {
     "hunyuan_alpha": ("hunyuan_v1_dense", dict(HEAD, rope_parameters=dict(rope_type="dynamic", alpha=50.0, factor=1.0,
                                                                           rope_theta=10000.0))),
     "gpt_bigcode": ("gpt_bigcode", GPT2),
+    "gpt_bigcode_mha": ("gpt_bigcode", dict(GPT2, multi_query=False)),
     "mixtral": ("mixtral", dict(num_local_experts=5, num_experts_per_tok=2)),
     "qwen2_moe": ("qwen2_moe", dict(EXPERTS, num_experts=5, shared_expert_intermediate_size=24)),
     "qwen3_moe": ("qwen3_moe", dict(EXPERTS, num_experts=5, norm_topk_prob=True, **HEAD)),
@@ -93,6 +100,9 @@ MODELS = {
     "granitemoe": ("granitemoe", dict(num_local_experts=5, num_experts_per_tok=2, **GRANITE)),
     "granitemoeshared": ("granitemoeshared", dict(num_local_experts=5, num_experts_per_tok=2,
                                                   shared_intermediate_size=24, **GRANITE)),
+    "granitemoehybrid": ("granitemoehybrid", dict(HYBRID, num_local_experts=0, num_experts_per_tok=0,
+                                                  position_embedding_type="rope", **GRANITE)),
+    "granitemoehybrid_experts": ("granitemoehybrid", dict(HYBRID, num_local_experts=5, num_experts_per_tok=2, **GRANITE)),
     "gpt_oss": ("gpt_oss", dict(OSS, **HEAD)),
     "gpt_oss_clamp": ("gpt_oss", dict(OSS, swiglu_limit=0.5, swiglu_alpha=1.2, **HEAD)),
 }
@@ -158,6 +168,9 @@ def write_gguf(name, source):
         with tempfile.TemporaryDirectory() as t, torch.inference_mode():
             d = pathlib.Path(t) / name
             shutil.copytree(root / name, d)
+            config = d / "config.json"  # Granite 4's layers are called so in the published ones
+            config.write_text(config.read_text().replace('"full_attention"', '"attention"' if "granitemoehybrid" in name
+                                                         else '"full_attention"'))
             model_class = get_model_class(get_model_architecture(with_old_keys(d, False), ModelType.TEXT))
             vocab = {str(i): i for i in range(BASE["vocab_size"])}
             (d / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}, "added_tokens": []}))
@@ -176,7 +189,7 @@ def write_defaults():
     sizes = dict(vocab_size=48, hidden_size=1280, intermediate_size=64, num_hidden_layers=4, num_attention_heads=160)
     lines = ["# model_type\tn_ctx\tn_kv_heads\thead_dim\tnorm_eps\ttheta\trule\trotary_dim\ttied\twindow of each layer"]
     for kind in sorted({kind for kind, _ in MODELS.values()} | {"llama", "qwen2"}):
-        if kind in ("gpt_bigcode", "falcon"):
+        if kind in ("gpt_bigcode", "falcon", "granitemoehybrid"):  # the last: no attention by default
             continue
         c = AutoConfig.for_model(kind, **sizes)
         heads = c.num_attention_heads

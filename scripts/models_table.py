@@ -21,6 +21,7 @@ KNOBS = [
     ("QK_NORM_WHOLE", "q/k norm of all heads at once"), ("QK_NORM_AFTER_ROPE", "q/k norm after RoPE"),
     (r"WINDOW\(|NO_WINDOW", "sliding window"), ("ARCH_LOCAL_ROPE", "RoPE of its own in windowed layers"),
     ("ARCH_FULL_WITHOUT_ROPE|KEY_NO_ROPE_INTERVAL", "layers without RoPE"), ("KEY_PARTIAL_ROTARY", "partial RoPE"),
+    ("ARCH_HYBRID", "no RoPE where position_embedding_type says it"),
     (r"BLOCK\(\w+, \w+, LEARNED", "learned positions"),
     ("KEY_QUERY_SCALAR|KEY_ATTN_SCALE|GRANITE_SCALES", "scale of the scores"), ("KEY_ATTN_SOFTCAP", "soft caps"),
     ("KEY_CLAMP", "clamp of q, k and v"), ("ARCH_SINKS", "attention sinks"), ("KEY_TEMPERATURE", "temperature by position"),
@@ -43,13 +44,13 @@ FILES = [
 
 
 def rows():
-    """{model_type: (gguf architecture or None, the row's text)} in the table's order."""
+    """{model_type: [(gguf architecture or None, the row's text)]} in the table's order; two where experts tell them apart."""
     text = (ROOT / "src/checkpoint/arch.c").read_text()
     text = text[text.index("const Arch archs[]"):text.index("const int n_archs")]
     out = {}
     for row in re.split(r"\n    (?=\{\")", text)[1:]:
         name, gguf = re.match(r'\{"(\w+)", "\w+",\s*(NULL|"[\w.-]+")', row).groups()
-        out[name] = (None if gguf == "NULL" else gguf.strip('"'), row)
+        out.setdefault(name, []).append((None if gguf == "NULL" else gguf.strip('"'), row))
     return out
 
 
@@ -84,8 +85,10 @@ def page(run):
     for d in sorted(FAMILIES.iterdir(), key=lambda d: d.name):
         if not (d / "ref.safetensors").exists():
             continue
-        kind = json.loads((d / "config.json").read_text())["model_type"]
-        gguf, row = table[kind]
+        config = json.loads((d / "config.json").read_text())
+        kind = config["model_type"]
+        gguf, row = next(r for r in table[kind] if len(table[kind]) == 1 or
+                         ("LOCAL_EXPERTS(" in r[1]) == (config["num_local_experts"] > 0))
         tokens, logits = reference(d / "ref.safetensors")
         errors = [error(run, d, tokens, logits), error(run, d, tokens, logits, "--batch", "1")]
         file = FAMILIES / f"{d.name}.gguf"

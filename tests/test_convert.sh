@@ -60,8 +60,8 @@ tokens=1,34,22,5,7,9,40,43,2,17,11,30
 for source in $F/families/*; do
     name=${source##*/}
     [ -e "$source/config.json" ] || case $name in *.gguf) ;; *) continue ;; esac
-    # no such GGUF, or none with its window, its clamp, its weights of the experts
-    case $name in mistral | ministral | vaultgemma | helium | cwm | flex_olmo | gpt_oss_clamp | olmoe_clip) ;;
+    # no such GGUF, or none with its window, its clamp, its norms, its weights of the experts
+    case $name in phi_qk_norm | mistral | ministral | vaultgemma | helium | cwm | flex_olmo | gpt_oss_clamp | olmoe_clip) ;;
     *) converted "$name to GGUF" "$source" "$dir/family.gguf" 1e-5 ;; esac
     case $name in falcon* | apertus.gguf) ;; # names that depend on the norms; a rule as numbers
     *) converted "$name to a directory" "$source" "$dir/xdir" 1e-5 ;; esac

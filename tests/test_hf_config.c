@@ -311,6 +311,45 @@ static void gpt2_config_is_refused_by_name(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* Keys that a family's class does not read, and sizes that it computes. */
+static void what_the_class_makes_of_a_config(void **state) {
+    (void)state;
+#define SIZES "\"vocab_size\": 48, \"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
+    static const struct {
+        const char *text;
+        double theta;
+        int hidden_dim;
+        float softcap;
+    } config[] = {
+        /* a rope_theta beside the class's own rule is not its theta */
+        {"{\"model_type\": \"ministral3\", " SIZES "\"intermediate_size\": 96, \"rope_theta\": 5000}", 1e6, 96, 0},
+        {"{\"model_type\": \"apertus\", " SIZES "\"intermediate_size\": 96, \"rope_theta\": 5000}", 1.2e7, 96, 0},
+        {"{\"model_type\": \"qwen2\", " SIZES "\"intermediate_size\": 96, \"num_key_value_heads\": 8, \"rope_theta\": "
+         "5000}",
+         5000, 96, 0},
+        {"{\"model_type\": \"falcon\", " SIZES "\"bias\": false}", 10000, 256, 0},
+        /* Gemma 3's attention has no soft cap, whatever its config says; Gemma 2's has */
+        {"{\"model_type\": \"gemma3_text\", " SIZES "\"intermediate_size\": 96, \"attn_logit_softcapping\": 2.0}", 1e6,
+         96, 0},
+        {"{\"model_type\": \"gemma2\", " SIZES "\"intermediate_size\": 96, \"attn_logit_softcapping\": 2.0}", 1e4, 96,
+         2},
+    };
+    for (size_t i = 0; i < sizeof config / sizeof *config; i++) {
+        memory_clear();
+        memory_put("config.json", config[i].text, strlen(config[i].text));
+        Error e = {0};
+        HfConfig hf;
+        Checkpoint ck = {.path = strdup(MEMORY)};
+        if (hf_config_read(&ck, MEMORY "/config.json", &hf, &e)) fail_msg("%s: %s", config[i].text, e.text);
+        if (ck.config.rope.theta != config[i].theta || ck.config.hidden_dim != config[i].hidden_dim ||
+            ck.config.attn.softcap != config[i].softcap)
+            fail_msg("%s: theta %g, hidden_dim %d, soft cap %g", config[i].text, ck.config.rope.theta,
+                     ck.config.hidden_dim, (double)ck.config.attn.softcap);
+        checkpoint_close(&ck);
+    }
+    memory_clear();
+}
+
 /* Scales that a family's config.json gives are numbers that can be computed with. */
 static void scales_are_refused_by_name(void **state) {
     (void)state;
@@ -330,7 +369,13 @@ static void scales_are_refused_by_name(void **state) {
         {"granite", "\"embedding_multiplier\": 12.0", "\"embedding_multiplier\": 1e300", "embedding scale"},
         {"smollm3", "\"no_rope_layers\": [", "\"no_rope_layers\": [1,", "no_rope_layers: expected a list of 4"},
         {"hunyuan_alpha", "\"alpha\": 50.0", "\"alpha\": 0", "rope factor"},
-        {"phi", "\"qk_layernorm\": false", "\"qk_layernorm\": true", "qk_layernorm: expected false, found true"},
+        {"phi", "\"qk_layernorm\": false", "\"qk_layernorm\": true",
+         "q_norm of layer 0: expected the tensor, found none"},
+        {"stablelm_qk_norm", "\"num_attention_heads\": 4", "\"num_attention_heads\": 2, \"head_dim\": 8",
+         "q_layernorm.norms.2.weight: shape: expected [8] of each of 2 heads"},
+        {"granitemoehybrid", "\"full_attention\"", "\"mamba\"",
+         "layer_types: expected attention in every layer, found mamba"},
+        {"granitemoehybrid", "\"full_attention\"", "\"attention\"", ""},
     };
     int bad = 0;
     for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {
@@ -362,6 +407,7 @@ int main(void) {
         cmocka_unit_test(mistral_has_its_own_defaults),
         cmocka_unit_test(rope_keys_have_an_order),
         cmocka_unit_test(scales_are_refused_by_name),
+        cmocka_unit_test(what_the_class_makes_of_a_config),
         cmocka_unit_test(every_family_has_its_defaults),
         cmocka_unit_test_setup_teardown(end_tokens_are_merged, make_dir, remove_dir),
         cmocka_unit_test(gpt2_config_is_refused_by_name),

@@ -62,6 +62,12 @@
         {FIELD_EXPERT_UP, NULL}, {                                                                                     \
         FIELD_EXPERT_DOWN, NULL                                                                                        \
     }
+#define GRANITE_SHARED                                                                                                 \
+    {FIELD_SHARED_GATE_UP, L "shared_mlp.input_linear.weight"},                                                        \
+        {FIELD_SHARED_DOWN, L "shared_mlp.output_linear.weight"}, {FIELD_SHARED_GATE, NULL}, {FIELD_SHARED_UP, NULL},  \
+    {                                                                                                                  \
+        FIELD_SHARED_SCALE, NULL                                                                                       \
+    }
 #define PATTERN(n)                                                                                                     \
     { KEY_WINDOW_PATTERN, NULL, n }
 
@@ -128,15 +134,19 @@ const Arch archs[] = {
      .traits = ARCH_WHOLE_ROTARY | ARCH_POST_NORMS | ARCH_NO_PRE_NORM, .tensors = four_norms,
      .keys = KEYS(CTX(4096), EPS(1e-6), THETA(5e5), NUM_EXPERTS(7, 5), RENORMALIZE(0))},
     {"granitemoe", "GraniteMoeForCausalLM", "granitemoe", LLAMA, BIASES, PERMUTED,
-     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_RENORMALIZED, .tensors = NAMES(GRANITE_EXPERTS),
-     .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES, LOCAL_EXPERTS(8, 2))},
+     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_RENORMALIZED | ARCH_ROPE_SWITCH,
+     .tensors = NAMES(GRANITE_EXPERTS), .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES, LOCAL_EXPERTS(8, 2))},
     {"granitemoeshared", "GraniteMoeSharedForCausalLM", "granitemoe", LLAMA, BIASES, PERMUTED,
-     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_RENORMALIZED,
-     .tensors = NAMES(GRANITE_EXPERTS, {FIELD_SHARED_GATE_UP, L "shared_mlp.input_linear.weight"},
-                      {FIELD_SHARED_DOWN, L "shared_mlp.output_linear.weight"}, {FIELD_SHARED_GATE, NULL},
-                      {FIELD_SHARED_UP, NULL}, {FIELD_SHARED_SCALE, NULL}),
+     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_RENORMALIZED | ARCH_ROPE_SWITCH,
+     .tensors = NAMES(GRANITE_EXPERTS, GRANITE_SHARED),
      .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES, LOCAL_EXPERTS(8, 2),
                   {KEY_SHARED_DIM, "shared_intermediate_size", 0})},
+    /* Granite 4, where all layers are attention: with experts, or num_local_experts 0 */
+    {"granitemoehybrid", "GraniteMoeHybridForCausalLM", "granitemoe", LLAMA, BIASES, PERMUTED,
+     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_RENORMALIZED | ARCH_ROPE_SWITCH | ARCH_HYBRID,
+     .tensors = NAMES(GRANITE_EXPERTS, GRANITE_SHARED),
+     .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES, LOCAL_EXPERTS(8, 2),
+                  {KEY_SHARED_DIM, "shared_intermediate_size", 1024})},
     {"gpt_oss", "GptOssForCausalLM", "gpt-oss", BLOCK(RMSNORM, SWIGLU_OSS, ROPE), BIASES, .mlp_bias = BIAS_ALWAYS,
      .split = SPLIT_COLUMNS, .rope = &yarn_32,
      .traits = ARCH_WHOLE_ROTARY | ARCH_LAYER_TYPES | ARCH_SINKS | ARCH_RENORMALIZED,
@@ -170,7 +180,7 @@ const Arch archs[] = {
          ARCH_WHOLE_ROTARY | ARCH_PLUS_1 | ARCH_SQRT_EMBEDDING | ARCH_POST_NORMS | ARCH_LAYER_TYPES | ARCH_LOCAL_ROPE,
      .tensors = four_norms,
      .keys = KEYS(CTX(131072), EPS(1e-6), KV(4), HEAD(256), TIED, WINDOW(4096), PATTERN(6), THETA(1e6),
-                  {KEY_LOCAL_THETA, NULL, 1e4}, {KEY_QUERY_SCALAR, NULL, 256}, {KEY_ATTN_SOFTCAP, NULL, NAN},
+                  {KEY_LOCAL_THETA, NULL, 1e4}, {KEY_QUERY_SCALAR, NULL, 256}, {KEY_ATTN_SOFTCAP, "-", NAN},
                   {KEY_LOGIT_SOFTCAP, NULL, NAN})},
     {"olmo", "OlmoForCausalLM", "olmo", BLOCK(LAYERNORM, SWIGLU, ROPE), BIASES, PERMUTED,
      .traits = ARCH_WHOLE_ROTARY | ARCH_BARE_NORMS, .keys = KEYS(CTX(2048), {KEY_CLAMP, NULL, NAN})},
@@ -185,7 +195,14 @@ const Arch archs[] = {
      .traits = ARCH_WHOLE_ROTARY | ARCH_POST_NORMS | ARCH_NO_PRE_NORM | ARCH_LAYER_TYPES | ARCH_FULL_WITHOUT_ROPE,
      .tensors = four_norms, .keys = KEYS(CTX(2048), EPS(1e-5), KV(32), WINDOW(4096), PATTERN(4))},
     {"granite", "GraniteForCausalLM", "granite", LLAMA, BIASES, PERMUTED, .mlp_bias = BIAS_BY_KEY,
-     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS, .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES)},
+     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_ROPE_SWITCH,
+     .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES)},
+    {"granitemoehybrid", "GraniteMoeHybridForCausalLM", "granite", LLAMA, BIASES, PERMUTED,
+     .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS | ARCH_ROPE_SWITCH | ARCH_HYBRID,
+     .tensors = NAMES({FIELD_GATE_UP, L "shared_mlp.input_linear.weight"}, {FIELD_W_GATE, NULL}, {FIELD_W_UP, NULL},
+                      {FIELD_W_DOWN, L "shared_mlp.output_linear.weight"}),
+     .keys = KEYS(CTX(2048), EPS(1e-6), GRANITE_SCALES, {KEY_HIDDEN_DIM, "shared_intermediate_size", 1024},
+                  {KEY_EXPERTS_USED, "-", NAN})},
     {"minicpm", "MiniCPMForCausalLM", "minicpm", LLAMA, PERMUTED, .traits = ARCH_WHOLE_ROTARY | ARCH_DIVIDED_LOGITS,
      .keys = KEYS(CTX(2048), EPS(1e-6), TIED, {KEY_EMB_SCALE, "scale_emb", 1}, {KEY_DEPTH_SCALE, NULL, NAN},
                   {KEY_DIM_BASE, NULL, NAN}, {KEY_LOGIT_SCALE, "-", NAN}, {KEY_RESIDUAL_SCALE, "-", NAN})},
@@ -193,9 +210,12 @@ const Arch archs[] = {
      .traits = ARCH_WHOLE_ROTARY | ARCH_USE_WINDOW | ARCH_LAYER_TYPES,
      .keys = KEYS(CTX(32768), EPS(1e-6), KV(4), TIED, THETA(2e6), NO_WINDOW, {KEY_NO_ROPE_INTERVAL, NULL, 4})},
     {"stablelm", "StableLmForCausalLM", "stablelm", BLOCK(LAYERNORM, SWIGLU, ROPE), .qkv_bias = BIAS_BY_KEY,
-     .traits = ARCH_ONE_NORM | ARCH_NORM_SAYS_PARALLEL,
+     .qk_norm = QK_NORM_EACH_HEAD, .traits = ARCH_ONE_NORM | ARCH_NORM_SAYS_PARALLEL,
+     .tensors =
+         NAMES({FIELD_Q_NORM, NULL}, {FIELD_K_NORM, NULL}, {FIELD_Q_NORMS, L "self_attn.q_layernorm.norms.@.weight"},
+               {FIELD_K_NORMS, L "self_attn.k_layernorm.norms.@.weight"}),
      .keys = KEYS(CTX(4096), LN_EPS(1e-5), KV(32), {KEY_PARTIAL_ROTARY, NULL, 0.25}, {KEY_QKV_BIAS, "use_qkv_bias", 0},
-                  {KEY_PARALLEL, NULL, 0})},
+                  {KEY_PARALLEL, NULL, 0}, {KEY_QK_NORM, "qk_layernorm", 0})},
     {"starcoder2", "Starcoder2ForCausalLM", "starcoder2", GPT, .qkv_bias = BIAS_BY_KEY, .out_bias = BIAS_AS_QKV,
      .mlp_bias = BIAS_AS_QKV, .traits = ARCH_WHOLE_ROTARY,
      .tensors = NAMES({FIELD_W_UP, L "mlp.c_fc.weight"}, {FIELD_B_UP, L "mlp.c_fc.bias"},
@@ -203,12 +223,14 @@ const Arch archs[] = {
      .keys =
          KEYS(CTX(4096), {KEY_NORM_EPS, "norm_epsilon", 1e-5}, KV(2), TIED, NO_WINDOW, {KEY_QKV_BIAS, "use_bias", 1})},
     {"phi", "PhiForCausalLM", "phi2", GPT, .qkv_bias = BIAS_ALWAYS, .out_bias = BIAS_ALWAYS, .mlp_bias = BIAS_ALWAYS,
-     .traits = ARCH_PARALLEL | ARCH_ONE_NORM | ARCH_HEAD_BIAS,
+     .qk_norm = QK_NORM_HEAD, .traits = ARCH_PARALLEL | ARCH_ONE_NORM | ARCH_HEAD_BIAS,
      .tensors = NAMES(
+         {FIELD_Q_NORM, L "self_attn.q_layernorm.weight"}, {FIELD_Q_NORM_BIAS, L "self_attn.q_layernorm.bias"},
+         {FIELD_K_NORM, L "self_attn.k_layernorm.weight"}, {FIELD_K_NORM_BIAS, L "self_attn.k_layernorm.bias"},
          {FIELD_WO, L "self_attn.dense.weight"}, {FIELD_BO, L "self_attn.dense.bias"}, {FIELD_W_UP, L "mlp.fc1.weight"},
          {FIELD_B_UP, L "mlp.fc1.bias"}, {FIELD_W_DOWN, L "mlp.fc2.weight"}, {FIELD_B_DOWN, L "mlp.fc2.bias"},
          {FIELD_FINAL_NORM, "model.final_layernorm.weight"}, {FIELD_FINAL_NORM_BIAS, "model.final_layernorm.bias"}),
-     .keys = KEYS(CTX(2048), LN_EPS(1e-5), {KEY_PARTIAL_ROTARY, NULL, 0.5})},
+     .keys = KEYS(CTX(2048), LN_EPS(1e-5), {KEY_PARTIAL_ROTARY, NULL, 0.5}, {KEY_QK_NORM, "qk_layernorm", 0})},
     {"gpt_neox", "GPTNeoXForCausalLM", "gptneox", BLOCK(LAYERNORM, GELU_ERF, ROPE), BIASES, .mlp_bias = BIAS_ALWAYS,
      .split = SPLIT_GROUPS,
      .tensors = NAMES(
@@ -296,7 +318,8 @@ const Arch archs[] = {
      .out_bias = BIAS_ALWAYS, .mlp_bias = BIAS_ALWAYS, .traits = ARCH_CONV1D, .activation = "activation_function",
      .keys = KEYS(CTX(1024), EPS(1e-5), TIED)},
     {"gpt_bigcode", "GPTBigCodeForCausalLM", "starcoder", STYLE_GPT2, BLOCK(LAYERNORM, GELU, LEARNED),
-     .qkv_bias = BIAS_ALWAYS, .out_bias = BIAS_ALWAYS, .mlp_bias = BIAS_ALWAYS, .activation = "activation_function",
+     .qkv_bias = BIAS_ALWAYS, .out_bias = BIAS_ALWAYS, .mlp_bias = BIAS_ALWAYS, .split = SPLIT_GROUPS,
+     .activation = "activation_function",
      .keys =
          KEYS(CTX(1024), EPS(1e-5), TIED, {KEY_MULTI_QUERY, NULL, 1}, {KEY_N_KV_HEADS, "num_key_value_heads", NAN})},
     /* this project's: each swap of GPT-2 to LLaMA on its own (docs/ladder.md) */
@@ -304,6 +327,12 @@ const Arch archs[] = {
      .keys = KEYS(CTX(2048), EPS(1e-6))},
 };
 const int n_archs = sizeof archs / sizeof *archs;
+
+const Arch *arch_variant(const Arch *a, bool experts) {
+    for (const Arch *b = archs; b < archs + n_archs; b++)
+        if (strcmp(a->name, b->name) == 0 && key_default_given(b, KEY_EXPERTS) == experts) return b;
+    return a;
+}
 
 static const char *name_in(const Arch *a, Style style) { return style == STYLE_GGUF ? a->gguf : a->name; }
 

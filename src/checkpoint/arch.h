@@ -19,6 +19,8 @@ enum {
     FIELD_QKV_BIAS,
     FIELD_GATE_UP,
     FIELD_SHARED_GATE_UP,
+    FIELD_Q_NORMS, /* of one head: '@' is the head (StableLM) */
+    FIELD_K_NORMS,
     FIELD_EXPERTS_GATE, /* from here on: of all experts of a layer, one after the other */
     FIELD_EXPERTS_UP,
     FIELD_EXPERTS_DOWN,
@@ -47,10 +49,11 @@ typedef enum {
 /* TensorName - a family's name for a field, where it is not the column's; NULL: the family has no such tensor. */
 typedef struct {
     int field;
-    const char *name; /* '#' is the layer, '@' the expert */
+    const char *name; /* '#' is the layer, '@' the expert, or the head */
 } TensorName;
 
-/* FieldPlace - what a tensor's name means; layer is -1 outside of the layers, expert 0 where there is none. */
+/* FieldPlace - what a tensor's name means; layer is -1 outside of the layers, expert (or head) 0 where there is none.
+ */
 typedef struct {
     int field, layer, expert;
 } FieldPlace;
@@ -63,8 +66,9 @@ const char *field_path(char out[80], const Arch *a, Style style, int field, int 
 
 const char *field_name(int field); /* "wq" */
 
-/* field_of_expert - every expert of a layer has one. */
+/* field_of_expert - every expert of a layer has one. field_of_head - one head of what is a vector of all of them. */
 bool field_of_expert(int field);
+bool field_of_head(int field);
 
 /* field_shape - the rows and columns that a field must have; rows is 1 for a vector. */
 void field_shape(int *rows, int *cols, Field field, const Config *c);
@@ -233,6 +237,9 @@ enum {
     ARCH_FIRST_WINDOWS = 1 << 23,      /* max_window_layers counts the first layers, which alone may have the window */
     ARCH_NTK_ALPHA = 1 << 20,          /* rope_type dynamic with alpha is static NTK by that factor */
     ARCH_TANH_GELU = 1 << 17,          /* "gelu" means the tanh form */
+    ARCH_ROPE_SWITCH = 1 << 24,        /* a GGUF's rope.scaling.finetuned false means no RoPE */
+    ARCH_HYBRID = 1 << 25,             /* layer_types may have other layers than attention, which are refused, and */
+                                       /* position_embedding_type says whether there is RoPE */
 };
 
 /* Bias - whether projections have one: a fact of its own for q, k and v, for the output, and for the FFN. */
@@ -263,6 +270,9 @@ extern const Arch archs[];
 extern const int n_archs;
 
 /* arch_find - by the name in the style's files; NULL: unknown, and e says which there are. */
+/* arch_variant - the row of the same name with or without experts. */
+const Arch *arch_variant(const Arch *a, bool experts);
+
 const Arch *arch_find(Style style, const char *name, size_t n, const char *path, Error *e);
 
 /* ---- RoPE rules (rope_rules.c) ----------------------------------------------------------------- */

@@ -114,6 +114,30 @@ static int add_experts(Checkpoint *ck, const FusedField *f, int layer, const Fil
     return 0;
 }
 
+/* The norm of one head of q or k: a row of [heads, head_dim]. */
+static int add_head(Checkpoint *ck, Field field, const FieldPlace *at, const File *file, const char *name,
+                    const Mat *mat, Error *e) {
+    const Config *c = &ck->config;
+    int heads = field_of_kv(field) ? c->n_kv_heads : c->n_heads;
+    if (mat->rows != 1 || mat->cols != c->head_dim || at->expert >= heads)
+        return fail(e, "%s: %s: shape: expected [%d] of each of %d heads, found %d x %d values", file->path, name,
+                    c->head_dim, heads, mat->rows, mat->cols);
+    Tensor *t = ck->tensors + ck->n_tensors;
+    while (t > ck->tensors && (t[-1].field != field || t[-1].layer != at->layer)) t--;
+    if (t == ck->tensors) {
+        size_t row = (size_t)c->head_dim * sizeof(float);
+        Mat all = {.dtype = DTYPE_F32, .cols = c->head_dim, .stride_bytes = row};
+        all.data = checkpoint_alloc(ck, (size_t)heads, row, e);
+        if (!all.data || add_one(ck, &(Tensor){.field = field, .layer = at->layer, .mat = all}, file, name, e))
+            return -1;
+        t = ck->tensors + ck->n_tensors;
+    }
+    Mat *all = &t[-1].mat;
+    all->rows++; /* as many as there are; all of them when it is bound */
+    mat_dequantize_row((float *)(uintptr_t)all->data + at->expert * c->head_dim, mat, 0);
+    return 0;
+}
+
 int checkpoint_add(Checkpoint *ck, const FieldPlace *at, const File *file, const char *name, Mat mat, Split split,
                    Error *e) {
     int field = at->field, layer = at->layer, all = 0, n_rows[3], cols;
@@ -122,6 +146,7 @@ int checkpoint_add(Checkpoint *ck, const FieldPlace *at, const File *file, const
                        name, e);
     const FusedField *f = &fused_fields[field - FIELD_COUNT];
     if (field_of_expert(f->field[0])) return add_experts(ck, f, layer, file, name, mat, split, e);
+    if (field_of_head(field)) return add_head(ck, f->field[0], at, file, name, &mat, e);
     bool vector = field_is_vector(f->field[0]), groups = split == SPLIT_GROUPS && f->n == 3;
     for (int j = 0; j < f->n; j++) {
         field_shape(&n_rows[j], &cols, f->field[j], &ck->config);

@@ -20,10 +20,26 @@ static const char *full(const Keys *k, const char *name, char out[128]) {
     return out;
 }
 
+/* An array with one for each layer says the same as one number when all are equal. */
+static int get_equal_ints(const Keys *k, const GgufKv *kv, int64_t *out, int64_t min, int64_t max) {
+    bool good = kv->n > 0 && (kv->item_type == GGUF_I32 || kv->item_type == GGUF_U32);
+    int32_t x;
+    for (size_t i = 0; good && i < kv->n; i++) {
+        memcpy(&x, kv->value + i * sizeof x, sizeof x);
+        good = i == 0 ? x >= min && x <= max : x == *out;
+        *out = x;
+    }
+    if (good) return 1;
+    return fail(k->e, "%s: %.*s: expected an integer from %lld to %lld, the same in every layer, found others", k->path,
+                (int)kv->key.n, kv->key.s, (long long)min, (long long)max);
+}
+
 static bool get_int(Keys *k, const char *name, int *out, int64_t min, int64_t max) {
     char key[128];
     int64_t x = *out;
-    int found = gguf_get_int(k->g, full(k, name, key), &x, min, max, k->e);
+    const GgufKv *kv = gguf_find(k->g, full(k, name, key));
+    int found = kv && kv->type == GGUF_ARRAY ? get_equal_ints(k, kv, &x, min, max)
+                                             : gguf_get_int(k->g, key, &x, min, max, k->e);
     if (found < 0) k->failed = true;
     if (found > 0) *out = (int)x;
     return found > 0;
@@ -64,6 +80,7 @@ static int check_known(const Keys *k, const Arch *a) {
         if (key.n <= prefix + 1 || memcmp(key.s, k->arch, prefix) != 0 || key.s[prefix] != '.') continue;
         Str name = {key.s + prefix + 1, key.n - prefix - 1};
         bool found = key_find(a, STYLE_GGUF, name.s, name.n) >= 0;
+        if ((a->traits & ARCH_ROPE_SWITCH) && name.n > 4 && memcmp(name.s, "ssm.", 4) == 0) continue; /* of no layer */
         for (size_t j = 0; j < sizeof other / sizeof *other && !found; j++) found = gguf_str_is(name, other[j]);
         if (!found)
             return fail(k->e, "%s: %.*s: expected a key this program knows, found one that may change the maths",
@@ -346,6 +363,11 @@ static int read_layers(Checkpoint *ck, Keys *k, Facts *f, Error *e) {
     if (k->failed) return -1;
     if (layer_kinds(ck, f, ck->path, k->arch, e)) return -1;
     LayerKind *kinds = ck->layer_kinds;
+    bool rope = true;
+    if ((ck->family->traits & ARCH_ROPE_SWITCH) &&
+        gguf_get_bool(k->g, full(k, "rope.scaling.finetuned", key), &rope, e) < 0)
+        return -1;
+    for (int i = 0; i < c->n_layers && !rope; i++) kinds[i].no_rope = true;
     for (int i = 0; i < c->n_layers && list; i++) kinds[i].windowed = kinds[i].window && pattern->value[i];
     layer_rope(ck);
     return 0;

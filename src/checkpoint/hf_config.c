@@ -60,7 +60,7 @@ static int read_facts(const Reader *r, Facts *f) {
         if (given(r->root, name)) {
             if (read_number(r, (Key)key, name, &f->value[key])) return -1;
             f->given[key] = true;
-        } else if (key_info[key].needed[a->style]) {
+        } else if (key_info[key].needed[a->style] && !key_default_given(a, (Key)key)) {
             return fail(r->e, "%s: %s: expected the key, found none", r->path, name);
         } else if (!get(r->root, name) && !isnan(key_default(a, (Key)key))) { /* null is Python's None: no value */
             f->value[key] = key_default(a, (Key)key);
@@ -157,8 +157,8 @@ static int read_rope(const Reader *r, const cJSON *rope, const char *where, cons
     *c = rope_defaults(config, r->ck->family->hf_pairing);
     if (f->given[KEY_ROPE_THETA]) c->theta = f->value[KEY_ROPE_THETA];
     if (!rope && r->ck->family->rope) {
-        RopeConfig rule = *r->ck->family->rope;
-        rule.theta = c->theta;
+        RopeConfig rule = *r->ck->family->rope; /* with its own theta: a rope_theta beside it is not read */
+        rule.theta = key_default(r->ck->family, KEY_ROPE_THETA);
         rule.pairing = c->pairing;
         rule.rotary_dim = c->rotary_dim;
         *c = rule;
@@ -296,6 +296,26 @@ static int read_bos(const Reader *r) {
 
 /* ---- The whole --------------------------------------------------------------------------------- */
 
+/* Granite 4: other layers than attention are state spaces. */
+static int read_hybrid(const Reader *r) {
+    Checkpoint *ck = r->ck;
+    const char *const names[] = {"layer_types", "layers_block_type"};
+    const cJSON *items = get(r->root, names[given(r->root, names[1])]), *item,
+                *positions = get(r->root, "position_embedding_type");
+    if (!cJSON_IsArray(items) || cJSON_GetArraySize(items) != ck->config.n_layers)
+        return fail(r->e, "%s: layer_types: expected a list of %d, one a layer, found another", r->path,
+                    ck->config.n_layers);
+    cJSON_ArrayForEach(item, items) {
+        const char *type = cJSON_IsString(item) ? item->valuestring : "something else";
+        if (strcmp(type, "attention") != 0 && strcmp(type, "full_attention") != 0)
+            return fail(r->e, "%s: layer_types: expected attention in every layer, found %.40s, which is not supported",
+                        r->path, type);
+    }
+    bool rope = cJSON_IsString(positions) && strcmp(positions->valuestring, "rope") == 0;
+    for (int i = 0; i < ck->config.n_layers; i++) ck->layer_kinds[i].no_rope = !rope;
+    return 0;
+}
+
 /* Lists with an item for each layer: layer_types (windows), no_rope_layers (1: with RoPE). */
 static int read_layers(const Reader *r, const Facts *f) {
     Checkpoint *ck = r->ck;
@@ -303,6 +323,7 @@ static int read_layers(const Reader *r, const Facts *f) {
     const Arch *a = ck->family;
     if (layer_kinds(ck, f, r->path, "", r->e)) return -1;
     LayerKind *kinds = ck->layer_kinds;
+    if ((a->traits & ARCH_HYBRID) && read_hybrid(r)) return -1;
     for (int list = 0; list < 2; list++) {
         const char *key = list ? "no_rope_layers" : "layer_types";
         const cJSON *items = get(r->root, key), *item;
@@ -395,6 +416,9 @@ int hf_config_read(Checkpoint *ck, const char *path, HfConfig *hf, Error *e) {
     int status = -1;
     if (!cJSON_IsObject(root)) fail(e, "%s: JSON: expected an object, found something else", path);
     else if (ck->family || (ck->family = arch_find(STYLE_HF, name, strlen(name), path, e))) {
+        const cJSON *experts = get(root, "num_local_experts");
+        if (ck->family->traits & ARCH_HYBRID)
+            ck->family = arch_variant(ck->family, !cJSON_IsNumber(experts) || experts->valuedouble != 0);
         ck->arch = ck->family->name;
         status = read_config(&r, hf);
     }

@@ -132,6 +132,7 @@ static const struct {
     {"rope_parameters", ANY},
     {"original_max_position_embeddings", ANY},
     {"layer_types", ANY},
+    {"layers_block_type", ANY},
     {"norm", ANY},
     {"ffn", ANY},
     {"positions", ANY},
@@ -140,6 +141,23 @@ static const struct {
     /* of published models; their classes in transformers read none of these */
     {"_sliding_window_pattern", ANY},
     {"attention_head_dim", ANY},
+    {"init_method", ANY},
+    {"intermediate_size", ANY}, /* of families that call it otherwise: Granite 4, Falcon */
+    {"normalization_function", ANY},
+    {"num_experts_per_tok", ANY}, /* of Granite 4 without experts */
+    {"mamba_chunk_size", ANY},    /* of layers that are refused by their type */
+    {"mamba_conv_bias", ANY},
+    {"mamba_d_conv", ANY},
+    {"mamba_d_head", ANY},
+    {"mamba_d_state", ANY},
+    {"mamba_expand", ANY},
+    {"mamba_n_groups", ANY},
+    {"mamba_n_heads", ANY},
+    {"mamba_proj_bias", ANY},
+    {"time_step_limit", ANY},
+    {"time_step_max", ANY},
+    {"time_step_min", ANY},
+    {"time_step_rank", ANY},
     {"add_classification_head", ANY},
     {"class_num", ANY},
     {"compression_ratio", ANY},
@@ -194,6 +212,7 @@ static const struct {
     {"per_layer_config", IS_NULL},
     {"pruned_heads", IS_NULL | IS_EMPTY},
     {"qk_layernorm", IS_FALSE | IS_NULL},
+    {"attn_logit_softcapping", ANY}, /* of Gemma 3, whose attention does not read it; Gemma 2's does */
     {"quantization_config", IS_NULL},
     {"scale_attn_by_inverse_layer_idx", IS_FALSE},
     {"scale_attn_weights", IS_TRUE},

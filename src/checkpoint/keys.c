@@ -209,6 +209,8 @@ int facts_config(Config *c, const Arch *a, Style style, const Facts *f, const ch
         if (f->given[k] && !key_has(a, (Key)k) &&
             !(style == STYLE_GGUF && f->value[k] == 0) && /* llama.cpp: 0 is none */
             !(k == KEY_EXPERTS && f->value[k] <= 1) &&
+            !(k == KEY_SHARED_DIM &&
+              style == STYLE_GGUF) && /* of no experts: Granite 4, which llama.cpp calls granite */
             key_neutral((Key)k, label(name, a, style, (Key)k), f->value[k], c, path, e))
             return -1;
     family_config(c, a, style, f);

@@ -6,7 +6,8 @@
 
 #define L "model.layers.#."
 
-/* Names: '#' is the layer, '@' the expert; NULL: the style has no such tensor. The last ones hold several fields. */
+/* Names: '#' is the layer, '@' the expert, or the head; NULL: the style has no such tensor. The last ones hold several
+ * fields. */
 static const struct {
     const char *canonical, *file[STYLES];
 } names[FIELD_END] = {
@@ -37,6 +38,8 @@ static const struct {
     [FIELD_B_DOWN] = {"b_down", {L "mlp.down_proj.bias", "h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias"}},
     [FIELD_Q_NORM] = {"q_norm", {L "self_attn.q_norm.weight", NULL, "blk.#.attn_q_norm.weight"}},
     [FIELD_K_NORM] = {"k_norm", {L "self_attn.k_norm.weight", NULL, "blk.#.attn_k_norm.weight"}},
+    [FIELD_Q_NORM_BIAS] = {"q_norm_bias", {NULL, NULL, NULL}},
+    [FIELD_K_NORM_BIAS] = {"k_norm_bias", {NULL, NULL, NULL}},
     [FIELD_ATTN_POST_NORM] = {"attn_post_norm", {NULL, NULL, "blk.#.post_attention_norm.weight"}},
     [FIELD_FFN_POST_NORM] = {"ffn_post_norm", {NULL, NULL, "blk.#.post_ffw_norm.weight"}},
     [FIELD_SINKS] = {"sinks", {L "self_attn.sinks", NULL, "blk.#.attn_sinks.weight"}},
@@ -63,6 +66,8 @@ static const struct {
     [FIELD_QKV_BIAS] = {"bqkv", {NULL, "h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias"}},
     [FIELD_GATE_UP] = {"w_gate_up", {NULL, NULL, NULL}},
     [FIELD_SHARED_GATE_UP] = {"shared.w_gate_up", {NULL, NULL, NULL}},
+    [FIELD_Q_NORMS] = {"q_norm", {NULL, NULL, NULL}},
+    [FIELD_K_NORMS] = {"k_norm", {NULL, NULL, NULL}},
     [FIELD_EXPERTS_GATE] = {"experts.w_gate", {NULL, NULL, "blk.#.ffn_gate_exps.weight"}},
     [FIELD_EXPERTS_UP] = {"experts.w_up", {NULL, NULL, "blk.#.ffn_up_exps.weight"}},
     [FIELD_EXPERTS_DOWN] = {"experts.w_down", {L "mlp.experts.down_proj", NULL, "blk.#.ffn_down_exps.weight"}},
@@ -80,6 +85,8 @@ const FusedField fused_fields[FIELD_END - FIELD_COUNT] = {
     FUSED(QKV_BIAS, 3, {FIELD_BQ, FIELD_BK, FIELD_BV}),
     FUSED(GATE_UP, 2, {FIELD_W_GATE, FIELD_W_UP}),
     FUSED(SHARED_GATE_UP, 2, {FIELD_SHARED_GATE, FIELD_SHARED_UP}),
+    FUSED(Q_NORMS, 1, {FIELD_Q_NORM}),
+    FUSED(K_NORMS, 1, {FIELD_K_NORM}),
     FUSED(EXPERTS_GATE, 1, {FIELD_EXPERT_GATE}),
     FUSED(EXPERTS_UP, 1, {FIELD_EXPERT_UP}),
     FUSED(EXPERTS_DOWN, 1, {FIELD_EXPERT_DOWN}),
@@ -110,6 +117,7 @@ typedef enum {
     WITH_FFN,      /* ... and one before the FFN, not the same */
     POST,          /* norms of what the blocks add */
     QK_NORMS,      /* norms of q and k */
+    QK_BIASES,     /* ... with biases (Phi) */
     WITH_HEADBIAS, /* the head has a bias */
     XIELU          /* the activation has numbers */
 } When;
@@ -160,6 +168,8 @@ static const struct {
     [FIELD_B_DOWN] = {LAYER_VEC(ffn.b_down, DIM), NEVER, DENSE},
     [FIELD_Q_NORM] = {LAYER_VEC(attn.q_norm, Q_NORM), QK_NORMS, QK_NORMS, BY_PAIRS | IS_NORM},
     [FIELD_K_NORM] = {LAYER_VEC(attn.k_norm, K_NORM), QK_NORMS, QK_NORMS, BY_PAIRS | IS_NORM},
+    [FIELD_Q_NORM_BIAS] = {LAYER_VEC(attn.q_norm_bias, Q_NORM), QK_BIASES, QK_BIASES, BY_PAIRS},
+    [FIELD_K_NORM_BIAS] = {LAYER_VEC(attn.k_norm_bias, K_NORM), QK_BIASES, QK_BIASES, BY_PAIRS},
     [FIELD_ATTN_POST_NORM] = {LAYER_VEC(attn_post_norm, DIM), POST, POST, IS_NORM},
     [FIELD_FFN_POST_NORM] = {LAYER_VEC(ffn_post_norm, DIM), POST, POST, IS_NORM},
     [FIELD_SINKS] = {LAYER_VEC(attn.sinks, HEADS), SINKS, SINKS},
@@ -186,6 +196,7 @@ bool field_is_vector(Field field) { return places[field].kind != IS_MAT; }
 bool field_by_pairs(Field field) { return places[field].rows_are & BY_PAIRS; }
 bool field_is_norm(Field field) { return places[field].rows_are & IS_NORM; }
 bool field_of_kv(Field field) { return places[field].rows_are & OF_KV; }
+bool field_of_head(int field) { return field == FIELD_Q_NORMS || field == FIELD_K_NORMS; }
 bool field_of_expert(int field) { return field >= FIELD_EXPERT_GATE && field < FIELD_COUNT; }
 
 static const TensorName *renamed(const Arch *a, Style style) {
@@ -312,6 +323,7 @@ static bool holds(When when, const Arch *a, const Config *c) {
     case WITH_FFN: return before && !(c->parallel && (a->traits & ARCH_ONE_NORM));
     case POST: return a->traits & ARCH_POST_NORMS;
     case QK_NORMS: return c->attn.qk_norm != QK_NORM_NONE;
+    case QK_BIASES: return c->attn.qk_norm == QK_NORM_HEAD && c->norm == NORM_LAYERNORM;
     case XIELU: return c->ffn == FFN_XIELU;
     case WITH_HEADBIAS: return a->traits & ARCH_HEAD_BIAS;
     }

@@ -99,6 +99,7 @@ static const char *gguf_cannot_say(const Arch *a, const Config *c, const Weights
         return c->moe.renormalize ? "weights of the experts that add up to 1"
                                   : "weights of the experts that do not add up to 1";
     if (c->attn.clamp != 0 && c->attn.qk_norm != QK_NORM_NONE) return "a clamp of normed q and k";
+    if (w->layers[0].attn.q_norm_bias) return "norms of q and k"; /* Phi-2's has none */
     for (Key k = KEY_SWIGLU_ALPHA; k <= KEY_SWIGLU_LIMIT; k++) {
         float found = k == KEY_SWIGLU_ALPHA ? c->moe.alpha : c->moe.limit;
         if (key_default_given(a, k) && found != (float)key_default(a, k)) return "that clamp of the experts";
@@ -113,6 +114,8 @@ int check_sayable(const Writer *w) {
     if (c->rope_local.rotary_dim && c->rope_local.scaling != ROPE_SCALING_NONE)
         what = "a rule for the layers with a window";
     if (!gguf && (w->family->traits & ARCH_SWAPPED_NORMS)) what = "its two kinds of norms";
+    unsigned hybrid = w->family->traits & (ARCH_ROPE_SWITCH | ARCH_HYBRID);
+    if (!gguf && hybrid == ARCH_ROPE_SWITCH && w->weights->layers[0].attn.rope == ROPE_NONE) what = "no RoPE";
     if (!gguf && (w->family->traits & ARCH_CONV1D)) what = "Conv1D's transposed matrices";
     if (!what) return 0;
     return fail(w->e, "%s: %s: expected a %s that the output's format can hold, found one with %s", w->ck->path,

@@ -126,6 +126,8 @@ static void put_layers(const Writer *w, Keys *k) {
         put_u64(&k->bytes, (uint64_t)n);
         for (int i = 0; i < n; i++) put(&k->bytes, w->weights->layers[i].attn.window ? "\1" : "\0", 1);
     }
+    bool bare = w->weights->layers[0].attn.rope == ROPE_NONE; /* llama.cpp: Granite's layers have RoPE unless */
+    if ((w->family->traits & ARCH_ROPE_SWITCH) && bare) key_flag(k, "rope.scaling.finetuned", false);
     for (int number = 0; number < 4 && w->config.ffn == FFN_XIELU; number++) {
         put_str(&k->bytes, xielu[number]);
         put_u32(&k->bytes, GGUF_ARRAY);

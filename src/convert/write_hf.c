@@ -118,6 +118,12 @@ static void print_layers(const Writer *w) {
     for (int i = 0; i < n && windows && (w->family->traits & ARCH_LAYER_TYPES); i++)
         fprintf(w->file, "%s\"%s\"%s", i ? ", " : ",\n \"layer_types\": [",
                 layers[i].attn.window ? "sliding_attention" : "full_attention", i + 1 < n ? "" : "]");
+    for (int i = 0; i < n && (w->family->traits & ARCH_HYBRID); i++)
+        fprintf(w->file, "%s\"attention\"%s", i ? ", " : ",\n \"layer_types\": [", i + 1 < n ? "" : "]");
+    if ((w->family->traits & ARCH_HYBRID) && !key_default_given(w->family, KEY_EXPERTS))
+        fputs(",\n \"num_local_experts\": 0", w->file);
+    if (w->family->traits & ARCH_HYBRID)
+        fprintf(w->file, ",\n \"position_embedding_type\": \"%s\"", layers[0].attn.rope == ROPE_NONE ? "nope" : "rope");
     for (int i = 0; i < n && key_default_given(w->family, KEY_NO_ROPE_INTERVAL); i++)
         fprintf(w->file, "%s%d%s", i ? ", " : ",\n \"no_rope_layers\": [", layers[i].attn.rope != ROPE_NONE,
                 i + 1 < n ? "" : "]");

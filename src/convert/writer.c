@@ -190,6 +190,8 @@ static int write_columns(Writer *w, const Target *t, int expert) {
 }
 
 int write_target(Writer *w, const Target *t) {
+    int d = w->config.head_dim;
+    if (t->of_head) return write_rows(w, t, 0, 0, t->expert * d, (t->expert + 1) * d);
     if (t->n == 3 && w->style != STYLE_GGUF && w->family->split == SPLIT_GROUPS) return write_groups(w, t);
     for (int expert = 0; expert < t->n_experts || expert == 0; expert++) {
         if (in_columns(w, t)) {
@@ -204,7 +206,13 @@ int write_target(Writer *w, const Target *t) {
 
 int target_shape(int dims[3], const Writer *w, const Target *t) {
     int n = 0;
-    bool columns = in_columns(w, t);
+    bool columns = in_columns(w, t), norms = t->field[0] == FIELD_Q_NORM || t->field[0] == FIELD_K_NORM;
+    if (norms && w->style == STYLE_GGUF && t->cols > w->config.head_dim &&
+        w->config.attn.qk_norm == QK_NORM_EACH_HEAD) {
+        dims[0] = t->cols / w->config.head_dim; /* llama.cpp wants a row for each head */
+        dims[1] = w->config.head_dim;
+        return 2;
+    }
     if (t->n_experts) dims[n++] = t->n_experts;
     if (!t->vector) dims[n++] = columns ? t->cols : t->rows;
     dims[n++] = columns && !t->vector ? t->rows : t->cols;
@@ -246,7 +254,7 @@ static bool other_layout(const Writer *w, const Target *t, int field) {
 }
 
 static bool target_of(const Writer *w, Target *t, int field, int layer, int expert) {
-    *t = (Target){.layer = layer, .expert = expert};
+    *t = (Target){.layer = layer, .expert = expert, .of_head = field_of_head(field)};
     t->n = fields_of(t->field, field);
     char part[80];
     if (!field_path(t->name, w->family, w->style, named_as(w, field), layer, expert)) return false;
@@ -263,6 +271,7 @@ static bool target_of(const Writer *w, Target *t, int field, int layer, int expe
         t->vector = field_is_vector(t->field[i]);
         t->rows = t->vector ? 1 : t->rows + rows;
         t->cols = t->vector ? t->cols + cols : cols;
+        if (t->of_head) t->cols = w->config.head_dim;
         if (i == 0 || dtype_row_bytes(type, (size_t)cols) > dtype_row_bytes(t->type, (size_t)cols)) t->type = type;
     }
     return true;
@@ -280,7 +289,10 @@ int each_target(Writer *w, int (*visit)(Writer *w, const Target *t, void *arg), 
     for (int layer = -1; layer < w->config.n_layers; layer++)
         for (int f = 0; f < FIELD_END; f++) {
             bool of_layers = f >= FIELD_ATTN_NORM;
-            int n = field_of_expert(f) ? w->config.moe.n_experts : 1;
+            int n = field_of_expert(f)   ? w->config.moe.n_experts
+                    : f == FIELD_Q_NORMS ? w->config.n_heads
+                    : f == FIELD_K_NORMS ? w->config.n_kv_heads
+                                         : 1;
             for (int expert = 0; expert < n && of_layers == (layer >= 0); expert++) {
                 Target t;
                 if (target_of(w, &t, f, layer, expert) && visit(w, &t, arg)) return -1;

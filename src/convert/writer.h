@@ -32,6 +32,7 @@ typedef struct {
     Field field[3];
     DType type; /* of its values */
     bool vector;
+    bool of_head; /* one head of the field: `expert` is which */
 } Target;
 
 /* writer_count - w->total of the file to be written, for the progress. */

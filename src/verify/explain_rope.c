@@ -22,11 +22,13 @@ static void norm_heads(Case *c, float *x) {
     const Config *k = &c->m->config;
     const AttentionWeights *w = &c->m->weights.layers[c->layer].attn;
     const float *weight = c->step == STEP_Q_ROT ? w->q_norm : w->k_norm;
+    const float *bias = c->step == STEP_Q_ROT ? w->q_norm_bias : w->k_norm_bias;
     int d = k->head_dim, cols = trace_cols(k, c->step), heads = cols / d, rotary = k->rope.rotary_dim;
     NormFormula f = {.centre = k->norm == NORM_LAYERNORM,
                      .eps = (double)k->norm_eps,
                      .plus = (double)k->norm_offset,
-                     .weight = weight};
+                     .weight = weight,
+                     .bias = bias};
     if (!weight) return;
     if (c->stored_in_pairs) explain_reorder(x, c->ref->n, cols, heads, rotary, false, c->line);
     for (int row = 0; row < c->ref->n * heads; row++) {
