@@ -145,6 +145,8 @@ typedef struct {
     MergeSpace merges;
     UnigramSpace unigram;
     RegexSpace *regex;
+    size_t words;   /* bytes of words that may come, */
+    uint64_t steps; /* pieces that may be looked at */
     Ids out;
     bool with_special;
     const char *text;           /* the whole text, and */
@@ -154,9 +156,12 @@ typedef struct {
 static int encode_word(void *arg, const char *s, size_t n, Error *e) {
     Encoding *c = arg;
     const Tokenizer *t = c->t;
+    if (n > c->words)
+        return fail(e, "text: words: expected at most 1 MiB and 8 bytes for each of the text, found more");
+    c->words -= n;
     switch (t->model) {
     case MODEL_UNIGRAM: return unigram_encode(&t->unigram, &t->vocab, s, n, &c->unigram, &c->out, e);
-    case MODEL_WORDPIECE: return wordpiece_encode(&t->wordpiece, s, n, &c->out, e);
+    case MODEL_WORDPIECE: return wordpiece_encode(&t->wordpiece, s, n, &c->steps, &c->out, e);
     case MODEL_WORDLEVEL: return wordlevel_encode(&t->vocab, t->unk, s, n, &c->out, e);
     default: return bpe_encode(&t->bpe, &t->vocab, s, n, &c->merges, &c->out, e);
     }
@@ -305,6 +310,9 @@ int tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, unsig
 int tokenizer_encode_marked(const Tokenizer *t, const char *text, const unsigned char *plain, size_t n_bytes,
                             unsigned flags, int **ids, int *n, Error *e) {
     Encoding c = {.t = t, .regex = regex_space_new(n_bytes), .text = text, .plain = plain};
+    c.words = text_words(n_bytes);
+    c.steps = text_steps(n_bytes);
+    c.unigram.steps = &c.steps;
     c.with_special = (flags & TOKENIZE_CONTROL) || ((flags & TOKENIZE_SPECIAL) && !t->control_is_text);
     char *repaired = NULL;
     size_t bad;

@@ -73,7 +73,7 @@ static void test_refused(void **state) {
          "steps: expected at most"},
         {"{% for i in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}", "heap: expected at most"},
         {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "depth: expected at most"},
-        {"{{ 'x' * 40000000 }}", "text: expected at most"},
+        {"{{ 'x' * 40000000 }}", "heap: expected at most"},
         {"{% set x = 'x' * 30000000 %}{% for i in range(99) %}{% set y = x ~ i %}{% endfor %}",
          "heap: expected at most"},
     };

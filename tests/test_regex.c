@@ -131,11 +131,52 @@ static void no_expression_hangs(void **state) {
     assert_string_equal(found, "1|234|567");
 }
 
+/* A search that takes many steps goes on place by place, and finds what one search would find. */
+static void far_matches_are_found(void **state) {
+    (void)state;
+    enum { N = 15 * 64 + 5 };
+    char text[N + 8], found[N + 8];
+    static const char *const cases[][2] = {
+        {"a{3}b", "aaab"},
+        {"(?<=a)bc", "bc"},
+        {"(?>a+)c|c1", "c1"},
+        {"a+\\d|b.", "bc"},
+        {"a\\z|[ab]{2}(?=c)", "ab"},
+        {"\\Ga{5}(?=bc)|a{3}(?=bc)", "aaa"},
+        {"\\Aa{7}c|1$", "1"},
+        {"a+$|\\d", "1"},
+        {"(?:\\Ga{9}|^)c|(a)bc", "abc"},
+        {"(?i:A+x)|c1", "c1"},
+        {"[^b]+c|1", "1"},
+    };
+    memset(text, 'a', N);
+    strcpy(text + N, "bc1");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error e = {0};
+        if (matches(cases[i][0], text, strlen(text), found, &e)) fail_msg("%s: %s", cases[i][0], e.text);
+        if (strcmp(found, cases[i][1]) != 0) fail_msg("%s: expected %s, found %s", cases[i][0], cases[i][1], found);
+    }
+}
+
+static void long_expressions_are_refused(void **state) {
+    (void)state;
+    char *pattern = calloc(1, REGEX_BYTES + 2);
+    Error e = {0};
+    memset(pattern, 'a', REGEX_BYTES);
+    assert_int_equal(matches(pattern, "a", 1, NULL, &e), 0);
+    pattern[REGEX_BYTES] = 'a';
+    assert_int_equal(matches(pattern, "a", 1, NULL, &e), -1);
+    assert_string_equal(e.text, "FILE: part: expected an expression of at most 16384 bytes, found 16385");
+    free(pattern);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(expressions_mean_what_they_mean_there),
         cmocka_unit_test(what_is_no_expression_is_refused),
         cmocka_unit_test(no_expression_hangs),
+        cmocka_unit_test(far_matches_are_found),
+        cmocka_unit_test(long_expressions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

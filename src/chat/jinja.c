@@ -17,11 +17,20 @@ void chat_text_close(ChatText *c) {
 /* Bytes as a string, each of them marked or none. */
 static Value text_value(Jinja *j, const char *s, size_t n, unsigned char mark) {
     Builder b = {0};
+    builder_reserve(j, &b, n);
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t c = utf8_next(s + i, n - i, &length);
         builder_code(j, &b, c, mark);
     }
     return v_str(builder_done(j, &b));
+}
+
+/* Bytes that a value is written in, more or less. */
+static size_t json_size(const cJSON *x) {
+    size_t n = 8 + (x->string ? strlen(x->string) : 0) + (cJSON_IsString(x) ? strlen(x->valuestring) : 0);
+    const cJSON *child;
+    cJSON_ArrayForEach(child, x) n += json_size(child);
+    return n;
 }
 
 static Value json_to_value(Jinja *j, const cJSON *x, const char *key) {
@@ -105,7 +114,11 @@ int jinja_render(ChatText *out, const char *source, size_t n, const JinjaInput *
     if (!utf8_valid(source, n, &bad))
         return fail(e, "chat template: byte %zu: expected UTF-8, found something else", bad);
     Builder text = {0};
+    size_t seen = n;
+    for (int i = 0; i < in->n_messages; i++) seen += in->messages[i].n;
+    if (in->extra) seen += json_size(in->extra);
     Jinja j = {.max_steps = in->max_steps ? in->max_steps : JINJA_STEPS, .now = in->now, .out = &text, .e = e};
+    j.max_heap = JINJA_HEAP + JINJA_HEAP_PER_BYTE * (seen < SIZE_MAX / 64 ? seen : SIZE_MAX / 64);
     int status = -1;
     if (setjmp(j.escape) == 0) {
         Nodes body = jinja_parse(&j, source, n);

@@ -39,7 +39,8 @@ void *j_alloc(Jinja *j, size_t n) {
     Chunk *c = j->chunks;
     if (!c || c->size - c->used < n) {
         size_t size = n > CHUNK ? n : CHUNK;
-        if (size > JINJA_HEAP - j->heap_bytes) j_fail(j, "heap: expected at most %d bytes, found more", JINJA_HEAP);
+        if (size > j->max_heap - j->heap_bytes)
+            j_fail(j, "heap: expected at most %zu MiB, found more", j->max_heap >> 20);
         if (!(c = calloc(1, sizeof *c + size))) j_fail(j, "memory: expected %zu bytes, found less", size);
         c->size = size;
         j->heap_bytes += size;
@@ -130,8 +131,8 @@ size_t str_at(Jinja *j, const Str *s, size_t index) {
 
 /* ---- Builders ---- */
 
-static void builder_reserve(Jinja *j, Builder *b, size_t n) {
-    if (n > JINJA_OUTPUT - b->n) j_fail(j, "text: expected at most %d bytes, found more", JINJA_OUTPUT);
+void builder_reserve(Jinja *j, Builder *b, size_t n) {
+    if (n > j->max_heap - b->n) j_fail(j, "heap: expected at most %zu MiB, found more", j->max_heap >> 20);
     if (b->n + n <= b->room) return;
     size_t room = 2 * (b->n + n) + 32;
     char *s = j_alloc(j, room);

@@ -109,15 +109,16 @@ typedef struct {
     bool safe;
 } Builder;
 
-/* Limits on a template of a stranger. A step is one node, one item, or 16 bytes that are compared or copied. */
-enum { JINJA_STEPS = 50000000, JINJA_DEPTH = 2000, JINJA_HEAP = 256 << 20, JINJA_OUTPUT = 32 << 20 };
+/* Limits on a template of a stranger. A step is one node, one item, or 16 bytes that are compared or copied. The heap
+ * has so much for each byte of the template and of what it sees, on top. */
+enum { JINJA_STEPS = 50000000, JINJA_DEPTH = 2000, JINJA_HEAP = 40 << 20, JINJA_HEAP_PER_BYTE = 32 };
 
 typedef struct Chunk Chunk;
 typedef struct Scope Scope;
 
 typedef struct {
     Chunk *chunks;
-    size_t heap_bytes;
+    size_t heap_bytes, max_heap;
     long steps, max_steps;
     int depth;
     int line, column; /* of what is run or read now, from 1 */
@@ -166,6 +167,8 @@ int str_compare(Jinja *j, const Str *a, const Str *b);
 /* str_at - the byte at which character `index` begins; index may be s->chars. */
 size_t str_at(Jinja *j, const Str *s, size_t index);
 
+/* builder_reserve - room for n more bytes. */
+void builder_reserve(Jinja *j, Builder *b, size_t n);
 void builder_bytes(Jinja *j, Builder *b, const char *s, size_t n, const unsigned char *mark);
 void builder_char(Jinja *j, Builder *b, char c);
 void builder_code(Jinja *j, Builder *b, uint32_t code, unsigned char mark);

@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FREE_BYTES = 1 << 20, BYTES_PER_BYTE = 64 };
+enum { FREE_BYTES = 1 << 20, BYTES_PER_BYTE = 64, WORD_BYTES_PER_BYTE = 8 };
+enum { FREE_STEPS = 1 << 28, STEPS_PER_BYTE = 1 << 8 };
 
+uint64_t text_steps(size_t n) { return FREE_STEPS + STEPS_PER_BYTE * (uint64_t)n; }
+size_t text_words(size_t n) { return n > SIZE_MAX / 128 ? SIZE_MAX / 2 : WORD_BYTES_PER_BYTE * n + FREE_BYTES; }
 size_t text_allowance(size_t n) { return n > SIZE_MAX / 128 ? SIZE_MAX / 2 : BYTES_PER_BYTE * n + FREE_BYTES; }
 
 int bytes_add(Bytes *b, const char *s, size_t n, Error *e) {

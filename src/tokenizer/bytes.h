@@ -2,6 +2,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -24,3 +25,8 @@ bool base64_decode(const char *s, size_t n, unsigned char *out, size_t *n_out);
 /* text_allowance - what all steps together may write for a text of n bytes: 1 MiB and 64 for each. A step writes a byte
  * for each or, at most, 11 (U+FDFA in NFKC). */
 size_t text_allowance(size_t n);
+/* text_words - how long the words may be in all that the model gets: 1 MiB and 8 bytes for each of the text. */
+size_t text_words(size_t n);
+/* text_steps - how many pieces Unigram and WordPiece may look at: 268 million and 256 for each byte of the text, some
+ * half a second and half a microsecond. A vocabulary that was trained has a dozen at a place. */
+uint64_t text_steps(size_t n);

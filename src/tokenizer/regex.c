@@ -7,13 +7,14 @@
 
 #include "tokenizer/bytes.h"
 
-/* A step is a place where the engine goes back to try another way. A search first gets FIRST_STEPS; when they do not
- * suffice it is repeated with GROWTH times as many, which are charged to the text's budget. So a byte costs at most
- * FIRST_STEPS for each search that begins there (two) and its part of the budget. */
+/* A step is a place where the engine goes back to try another way. A search first gets FIRST_STEPS. When they do not
+ * suffice, each place where the match may begin is tried by itself, with GROWTH times as many steps as long as they do
+ * not suffice; those are charged to the text's budget. So a byte costs at most FIRST_STEPS for each search that begins
+ * there (two) and as many for itself, and its part of the budget. */
 enum { FIRST_STEPS = 64, GROWTH = 4, BASE_STEPS = 2000000, STEPS_PER_BYTE = 128 };
-/* The way forward between two steps may be as long as the text (`a(?=[\s\S]*+)`): a second budget, of processor time,
- * which is looked at after every CLOCK_EVERY searches and every repeated one. */
-enum { CLOCK_EVERY = 64, BASE_NS = 200000000, NS_PER_BYTE = 16000 };
+/* The way forward between two steps may be as long as the text (`a(?=[\s\S]*+)`, `(?>a*)c`): a second budget, of
+ * processor time, looked at once a millisecond. */
+enum { LOOK_NS = 1000000, BASE_NS = 200000000, NS_PER_BYTE = 2000 };
 /* Entries of some 40 bytes on the engine's stack. */
 enum { BASE_STACK = 1 << 20 };
 
@@ -26,16 +27,24 @@ struct Regex {
 struct RegexSpace {
     OnigRegion region; /* its arrays are owned here: the engine loses them when memory runs out */
     OnigMatchParam *limits;
-    uint64_t steps; /* left */
-    size_t bytes;   /* left */
-    int64_t deadline;
-    unsigned searches;
+    uint64_t steps;         /* left */
+    size_t bytes;           /* left */
+    int64_t deadline, look; /* look: when to read the thread's clock again, which takes a system call */
 };
 
-static int64_t thread_ns(void) {
+static int64_t clock_ns(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+static int64_t thread_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+
+static bool late(RegexSpace *s) {
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (now < s->look) return false;
+    s->look = now + LOOK_NS;
+    return thread_ns() > s->deadline;
 }
 
 static OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
@@ -118,6 +127,10 @@ static char *spell_punct(const char *pattern, size_t n, size_t *n_out) {
 }
 
 Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, Error *e) {
+    if (!literal && n > REGEX_BYTES) {
+        fail(e, "%s: expected an expression of at most %d bytes, found %zu", what, REGEX_BYTES, n);
+        return NULL;
+    }
     if (!literal && rereads(pattern, n)) {
         fail(e, "%s: expected no lookaround that repeats inside of a repetition, found \"%.*s\"", what,
              n > 60 ? 60 : (int)n, pattern);
@@ -208,21 +221,48 @@ static bool reserve_region(OnigRegion *region, int n) {
     return true;
 }
 
-/* Where the next match begins, or an error; its end is in the region. Within the budget. */
+static bool too_long(int at) {
+    return at == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER || at == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER;
+}
+
+static void limit_steps(RegexSpace *space, unsigned long steps) {
+    onig_set_retry_limit_in_match_of_match_param(space->limits, steps);
+    onig_set_retry_limit_in_search_of_match_param(space->limits, steps);
+}
+
+/* Where the match begins when it is at this place, or an error. */
+static int match_at(const Regex *r, RegexSpace *space, const char *text, size_t n, size_t at, OnigOptionType options) {
+    const OnigUChar *begin = (const OnigUChar *)text;
+    int64_t before = 0, now = 0;
+    for (unsigned long steps = FIRST_STEPS;; steps *= GROWTH) {
+        limit_steps(space, steps);
+        int length =
+            onig_match_with_param(r->code, begin, begin + n, begin + at, &space->region, options, space->limits);
+        if (length >= 0) return (int)at;
+        if (!too_long(length)) return length;
+        before = now ? now : thread_ns();
+        now = thread_ns();
+        if (space->steps < steps * GROWTH || now + (now - before) * (GROWTH - 1) > space->deadline) return length;
+        space->steps -= steps * GROWTH;
+    }
+}
+
+/* Where the next match begins, or an error; its end is in the region. Within the budgets. */
 static int search(const Regex *r, RegexSpace *space, const char *text, size_t n, size_t from) {
     const OnigUChar *begin = (const OnigUChar *)text, *end = begin + n;
     if (!reserve_region(&space->region, onig_number_of_captures(r->code) + 1)) return ONIGERR_MEMORY;
-    if (++space->searches % CLOCK_EVERY == 0 && thread_ns() > space->deadline)
-        return ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
-    for (unsigned long steps = FIRST_STEPS;; steps *= GROWTH) {
-        onig_set_retry_limit_in_match_of_match_param(space->limits, steps);
-        onig_set_retry_limit_in_search_of_match_param(space->limits, steps);
-        int at = onig_search_with_param(r->code, begin, end, begin + from, end, &space->region, ONIG_OPTION_NONE,
-                                        space->limits);
-        if (at != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && at != ONIGERR_RETRY_LIMIT_IN_MATCH_OVER) return at;
-        if (space->steps < steps * GROWTH || thread_ns() > space->deadline) return at;
-        space->steps -= steps * GROWTH;
+    if (late(space)) return ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
+    limit_steps(space, FIRST_STEPS);
+    int at =
+        onig_search_with_param(r->code, begin, end, begin + from, end, &space->region, ONIG_OPTION_NONE, space->limits);
+    if (!too_long(at)) return at;
+    OnigOptionType options = ONIG_OPTION_NONE;
+    for (size_t i = from; !late(space); options = ONIG_OPTION_NOT_BEGIN_POSITION) { /* \G is where the search began */
+        at = match_at(r, space, text, n, i, options);
+        if (at != ONIG_MISMATCH || i == n) return at;
+        for (i++; i < n && ((unsigned char)text[i] & 0xc0) == 0x80;) i++;
     }
+    return ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
 }
 
 int regex_next(const Regex *r, RegexSpace *space, const char *text, size_t n, RegexCursor *cursor, size_t *begin,

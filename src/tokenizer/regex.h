@@ -12,6 +12,9 @@
 
 typedef struct Regex Regex;
 
+/* The expressions of a file in all. An engine's class like \p{L} takes a thousand bytes for each of the expression. */
+enum { REGEX_BYTES = 16 << 10 };
+
 /* regex_new - literal: the pattern is a text, no expression. NULL, with "WHAT: expected ...", when it is no expression
  * or there is no memory. */
 Regex *regex_new(const char *pattern, size_t n, bool literal, const char *what, Error *e);

@@ -318,6 +318,15 @@ static const char *guess_type(const cJSON *model) {
     return json_get(model, "vocab") ? "WordLevel" : "none";
 }
 
+/* Bytes of all expressions below a part; cJSON's nesting has a limit. */
+static size_t expression_bytes(const cJSON *part) {
+    const char *regex = json_text(part, "Regex");
+    size_t n = regex ? strlen(regex) : 0;
+    const cJSON *child;
+    cJSON_ArrayForEach(child, part) n += expression_bytes(child);
+    return n;
+}
+
 int read_tokenizer_root(struct Tokenizer *t, const cJSON *root, const char *file, Error *e) {
     const cJSON *model = json_get(root, "model"), *added = json_get(root, "added_tokens");
     const char *type = json_text(model, "type");
@@ -327,6 +336,11 @@ int read_tokenizer_root(struct Tokenizer *t, const cJSON *root, const char *file
     while (i < n && strcmp(type, MODELS[i].type) != 0) i++;
     if (i == n)
         return fail(e, "%s: model.type: expected BPE, Unigram, WordPiece or WordLevel, found %.60s", file, type);
+    size_t expressions = expression_bytes(json_get(root, "normalizer")) +
+                         expression_bytes(json_get(root, "pre_tokenizer")) +
+                         expression_bytes(json_get(root, "decoder"));
+    if (expressions > REGEX_BYTES)
+        return fail(e, "%s: expressions: expected at most %d bytes in all, found %zu", file, REGEX_BYTES, expressions);
     if (!(t->words = pretokenizer_new())) return fail(e, "%s: memory: expected some, found none", file);
     if (read_normalizer(&t->normalizer, json_get(root, "normalizer"), file, e) ||
         read_pre_tokenizer(t->words, json_get(root, "pre_tokenizer"), file, e) ||

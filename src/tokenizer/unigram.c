@@ -42,14 +42,16 @@ struct UnigramNode {
 
 void unigram_space_close(UnigramSpace *s) {
     free(s->nodes);
-    *s = (UnigramSpace){0};
+    s->nodes = NULL;
+    s->room = 0;
 }
 
 static void offer(struct UnigramNode *node, double score, uint32_t n, int id) {
     if (node->n == 0 || score > node->score) *node = (struct UnigramNode){score, n, id};
 }
 
-static int find_best(const Unigram *u, const char *word, size_t n, struct UnigramNode *best, Error *e) {
+static int find_best(const Unigram *u, const char *word, size_t n, struct UnigramNode *best, uint64_t *steps,
+                     Error *e) {
     uint32_t state = 0;
     size_t length;
     best[0] = (struct UnigramNode){0};
@@ -60,12 +62,18 @@ static int find_best(const Unigram *u, const char *word, size_t n, struct Unigra
         size_t end = begin + length;
         struct UnigramNode *node = &best[end];
         bool single = false; /* is the character a piece? */
+        uint64_t looked = 0;
         *node = (struct UnigramNode){0};
         for (uint32_t p = automaton_longest(&u->pieces, state); p; p = u->pieces.nodes[p].shorter) {
             const AutomatonNode *piece = &u->pieces.nodes[p];
             offer(node, u->scores[piece->value] + best[end - piece->depth].score, piece->depth, piece->value);
             single |= piece->depth == length;
+            looked++;
         }
+        if (looked > *steps)
+            return fail(e, "text: Unigram: expected few pieces that end at one place, found %llu and many such places",
+                        (unsigned long long)looked);
+        *steps -= looked;
         if (single) continue;
         offer(node, u->unk_score + best[begin].score, (uint32_t)length, u->unk);
         if (node->id == u->unk && u->unk < 0)
@@ -97,7 +105,7 @@ int unigram_encode(const Unigram *u, const Vocab *v, const char *word, size_t n,
         space->room = n + 64;
     }
     struct UnigramNode *best = space->nodes;
-    if (find_best(u, word, n, best, e)) return -1;
+    if (find_best(u, word, n, best, space->steps, e)) return -1;
     int from = out->n;
     for (size_t end = n, begin; end > 0; end = begin) {
         begin = end - best[end].n;

@@ -21,12 +21,14 @@ void unigram_close(Unigram *u);
 typedef struct {
     struct UnigramNode *nodes; /* [room] */
     size_t room;
+    uint64_t *steps; /* left, see text_steps */
 } UnigramSpace;
 void unigram_space_close(UnigramSpace *s);
 
 /* unigram_encode - the ids of one word, valid UTF-8, appended to out. O(n times the number of pieces that end at a
- * place), which is at most the root of twice the vocabulary's bytes. Source: Kudo, arXiv:1804.10959; Hugging Face
- * tokenizers, models/unigram/model.rs, encode_optimized: neighbouring unknown characters are one, of equal ways the one
- * whose last piece is the longest. */
+ * place), which is at most the root of twice the vocabulary's bytes; on "aaaa..." it is the unbounded knapsack problem,
+ * for which nothing much faster is known (Cygan et al., arXiv:1702.07669), so space->steps are the limit. Source: Kudo,
+ * arXiv:1804.10959; Hugging Face tokenizers, models/unigram/model.rs, encode_optimized: neighbouring unknown characters
+ * are one, of equal ways the one whose last piece is the longest. */
 int unigram_encode(const Unigram *u, const Vocab *v, const char *word, size_t n, UnigramSpace *space, Ids *out,
                    Error *e);

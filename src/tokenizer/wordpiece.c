@@ -34,7 +34,7 @@ static int push_unknown(int unk, const char *word, size_t n, Ids *out, Error *e)
                 n > 60 ? 60 : (int)n, word);
 }
 
-int wordpiece_encode(const WordPiece *w, const char *word, size_t n, Ids *out, Error *e) {
+int wordpiece_encode(const WordPiece *w, const char *word, size_t n, uint64_t *steps, Ids *out, Error *e) {
     size_t n_chars = 0;
     for (size_t i = 0; i < n; i++) n_chars += ((unsigned char)word[i] & 0xc0) != 0x80;
     if (n_chars > w->max_chars) return push_unknown(w->unk, word, n, out, e);
@@ -43,13 +43,17 @@ int wordpiece_encode(const WordPiece *w, const char *word, size_t n, Ids *out, E
         int id = -1;
         uint32_t node = begin ? w->continued : 0;
         end = begin;
-        for (size_t i = begin; i < n && (begin == 0 || node || w->no_prefix); i++) {
+        size_t i = begin;
+        for (; i < n && (begin == 0 || node || w->no_prefix); i++) {
             node = automaton_child(&w->pieces, node, (unsigned char)word[i]);
             if (!node) break;
             if (w->pieces.nodes[node].value < 0) continue;
             id = w->pieces.nodes[node].value;
             end = i + 1;
         }
+        if (2 * (i - begin) > *steps) /* one takes twice as long as one of Unigram */
+            return fail(e, "text: WordPiece: expected words whose pieces are found soon, found many of %zu bytes", n);
+        *steps -= 2 * (i - begin);
         if (id < 0) {
             out->n = from;
             return push_unknown(w->unk, word, n, out, e);

@@ -22,8 +22,8 @@ int wordpiece_init(WordPiece *w, const Vocab *v, const char *prefix, size_t max_
 void wordpiece_close(WordPiece *w);
 
 /* wordpiece_encode - the ids of one word, valid UTF-8, appended to out: unk alone when a part of it has no piece.
- * Source: Hugging Face tokenizers, models/wordpiece. */
-int wordpiece_encode(const WordPiece *w, const char *word, size_t n, Ids *out, Error *e);
+ * steps: left, see text_steps. Source: Hugging Face tokenizers, models/wordpiece. */
+int wordpiece_encode(const WordPiece *w, const char *word, size_t n, uint64_t *steps, Ids *out, Error *e);
 
 /* wordlevel_encode - the id of one word, or unk. Source: Hugging Face tokenizers, models/wordlevel. */
 int wordlevel_encode(const Vocab *v, int unk, const char *word, size_t n, Ids *out, Error *e);
