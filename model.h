@@ -89,7 +89,7 @@ typedef struct {
 typedef struct {
     int n_ctx;    /* positions the cache holds */
     int n_batch;  /* rows of one model_forward at most */
-    int n_logits; /* rows of one model_logits_rows at most; 0: 1 */
+    int n_logits; /* rows of one model_logits_span or model_logits_rows at most; 0: 1 */
     int n_texts;  /* of one model_pass_spans at most; 0: 1 */
     int n_threads;
     KvType kv_type;
@@ -153,8 +153,10 @@ void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int p
  * keys and values. While a tap is set it computes all rows. */
 void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len, int wanted);
 
-/* model_logits - logits[vocab_size] of row `row` of the last forward; in s->logits. */
+/* model_logits - logits[vocab_size] of row `row` of the last forward; in s->logits. model_logits_span - logits [n,
+ * vocab_size] of n <= n_logits rows from there on. */
 const float *model_logits(const Model *m, State *s, int row);
+const float *model_logits_span(const Model *m, State *s, int row, int n);
 
 /* model_pass_spans - one pass over tokens of several texts, each with its Sequence of s->texts; span by span in tokens.
  * 1 <= rows of all spans <= n_batch. Every row is computed; with StateOptions.deterministic to the same bits as in a

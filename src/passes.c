@@ -91,27 +91,33 @@ void model_forward(const Model *m, State *s, const int *tokens, int n_tok, int p
 }
 
 /* Each rank has the logits of some tokens: rank 0 puts them side by side. */
-static void gather_logits(const Model *m, State *s) {
-    if (!m->comm) return;
+static void gather_row(const Model *m, State *s, float *logits) {
     size_t mine = (size_t)m->slice.n_tokens;
-    s->logits[mine] = *s->attn.cache.overflow; /* follows the logits */
-    if (m->comm->rank) comm_send(m->comm, 0, s->logits, (mine + 1) * sizeof *s->logits);
-    for (int i = 1, size = m->comm->size; i < size && m->comm->rank == 0; i++) {
-        int from = share_of(m->config.vocab_size, i, size), to = share_of(m->config.vocab_size, i + 1, size);
-        comm_receive(m->comm, i, s->logits + from, (size_t)(to - from + 1) * sizeof *s->logits, false);
-        *s->attn.cache.overflow |= s->logits[to] != 0;
+    float next = logits[m->config.vocab_size]; /* of the next row: each rank's overflow comes behind its logits */
+    if (m->comm->rank) {
+        logits[mine] = *s->attn.cache.overflow;
+        comm_send(m->comm, 0, logits, (mine + 1) * sizeof *logits);
+        return;
     }
+    for (int i = 1, size = m->comm->size; i < size; i++) {
+        int from = share_of(m->config.vocab_size, i, size), to = share_of(m->config.vocab_size, i + 1, size);
+        comm_receive(m->comm, i, logits + from, (size_t)(to - from + 1) * sizeof *logits, false);
+        *s->attn.cache.overflow |= logits[to] != 0;
+    }
+    logits[m->config.vocab_size] = next;
 }
 
-const float *model_logits(const Model *m, State *s, int row) {
-    Run run = {m, s, NULL, 1, s->x + (size_t)row * (size_t)m->config.dim, pass_of(m, s, 1, s->pos + row)};
-    order_send(m->comm, &(Order){.kind = ORDER_LOGITS, .row = row, .watched = s->tap}, NULL);
+const float *model_logits_span(const Model *m, State *s, int row, int n) {
+    Run run = {m, s, NULL, n, s->x + (size_t)row * (size_t)m->config.dim, pass_of(m, s, n, s->pos + row)};
+    order_send(m->comm, &(Order){.kind = ORDER_LOGITS, .row = row, .n = n, .watched = s->tap}, NULL);
     run_team(s, &run);
-    gather_logits(m, s);
     int vocab = m->config.vocab_size;
-    if (s->tap) s->tap(s->tap_arg, "logits", -1, s->logits, 1, vocab, 0, vocab, run.pass.pos);
+    for (int i = 0; i < n && m->comm; i++) gather_row(m, s, s->logits + (size_t)i * (size_t)vocab);
+    if (s->tap) s->tap(s->tap_arg, "logits", -1, s->logits, n, vocab, 0, vocab, run.pass.pos);
     return s->logits;
 }
+
+const float *model_logits(const Model *m, State *s, int row) { return model_logits_span(m, s, row, 1); }
 
 const float *model_logits_rows(const Model *m, State *s, const int *rows, int n) {
     size_t dim = (size_t)m->config.dim;

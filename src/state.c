@@ -148,6 +148,7 @@ int state_init(State *s, const Model *m, const StateOptions *options, Error *e) 
                &(Order){.kind = ORDER_STATE,
                         .n_ctx = options->n_ctx,
                         .n_batch = options->n_batch,
+                        .n_logits = options->n_logits,
                         .kv_type = (int)options->kv_type,
                         .deterministic = options->deterministic,
                         .scalar = scalar},

@@ -51,6 +51,18 @@ for m in weights/shakespeare.gguf weights/SmolLM2-135M-Instruct.Q4_1.gguf; do
     done
 done
 
+# ---- Drafted tokens: several rows of logits in one pass ----
+said="ROMEO: O, she doth teach the torches to burn bright! JULIET: O, she doth teach"
+for n in 2 3; do
+    while read -r m draft; do
+        ranks $n $m -t 0 -n 60 -j 1 --deterministic -i "$said" >"$tmp/one" 2>"$tmp/err" </dev/null
+        ranks $n $m -t 0 -n 60 -j 1 --deterministic -i "$said" $draft >"$tmp/many" 2>"$tmp/err" </dev/null
+        check "$draft: the text on $n ranks" cmp "$tmp/one" "$tmp/many"
+        check "... some of it drafted" grep -qE "^drafts: .* [1-9][0-9]* accepted" "$tmp/err"
+    done <<<"weights/shakespeare.gguf --lookup 12
+weights/rung4 --draft weights/rung3"
+done
+
 # ---- Messages and bytes are what docs/distributed.md predicts ----
 for n in 2 3; do
     ranks $n weights/shakespeare.gguf -m bench --json -P 0 -n 8 -r 1 -j 1 >"$tmp/out" 2>"$tmp/err"

@@ -24,7 +24,7 @@ static int probabilities(double *p, SamplerParams params, const float *logits, i
     return left;
 }
 
-static void expect(const double *p, const double *want, int n) {
+static inline void expect(const double *p, const double *want, int n) {
     for (int i = 0; i < n; i++)
         if (fabs(p[i] - want[i]) > 1e-6) fail_msg("token %d: probability %.8f, expected %.8f", i, p[i], want[i]);
 }

@@ -297,6 +297,8 @@ static void sweep(void **state) {
 static Case cases[] = {
     {.line = F "base_v0.bin -z TOK -m generate -j 1 -t 0 -n 12 -i A --stop xyz"},
     {.line = F "base.gguf -z TOK -j 1 -s 1 -n 12 --tokens 1,40 --kv-type f32"},
+    {.line = F "base_v0.bin -z TOK -m generate -j 1 -t 0 -n 12 -i ABABAB --lookup 4"},
+    {.line = F "base.gguf -z TOK -j 1 -s 1 -n 6 --tokens 1,40 --kv-type f32 --draft " F "base_v0.bin"},
     {.line = F "base_hf -z TOK -m chat --chat-template llama-2 -j 1 -t 0 -n 3 -y B -i C"},
     {.line = F "base_hf -z TOK -m batch --chat-template llama-2 -j 1 -t 0 -n 3 -f PROMPTS -o /dev/null --parallel 2"},
     {.line = F "gpt2_hf -m logits -j 1 --tokens 1,2,3 --json"},

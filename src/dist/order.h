@@ -7,12 +7,12 @@ typedef enum { ORDER_MODEL, ORDER_STATE, ORDER_PASS, ORDER_LOGITS, ORDER_CLOSE, 
 
 typedef struct {
     OrderKind kind;
-    int n, pos, seq_len;         /* ORDER_PASS: as in model_pass; its tokens follow */
-    int row;                     /* ORDER_LOGITS: which; ORDER_PASS: how many are wanted */
-    bool watched;                /* a tap is set on rank 0 */
-    int n_ctx, n_batch, kv_type; /* ORDER_STATE */
-    bool deterministic, scalar;  /* ... scalar: the reference kernels */
-    uint64_t flags;              /* ORDER_MODEL: hash of the command line and of the program's version */
+    int n, pos, seq_len; /* ORDER_PASS: as in model_pass; its tokens follow */
+    int row;             /* ORDER_LOGITS: which, and n from there on; ORDER_PASS: how many are wanted */
+    int n_ctx, n_batch, n_logits, kv_type; /* ORDER_STATE */
+    bool deterministic, scalar;            /* ... scalar: the reference kernels */
+    bool watched;                          /* ORDER_PASS, ORDER_LOGITS: a tap is set on rank 0 */
+    uint64_t flags;                        /* ORDER_MODEL: hash of the command line and of the program's version */
 } Order;
 
 /* order_send - rank 0 tells all others; of any other rank, or of one alone, it does nothing. tokens  [o->n] for a pass

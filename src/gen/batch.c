@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "gen/shift.h"
 #include "gen/signals.h"
 
 /* Slot - room for one text: a Sequence of the State, and who has it. */
@@ -94,12 +95,6 @@ static int alike(const Slot *t, const Slot *u, int of) {
     int n = 0;
     while (n < of && n < t->job->n - 1 && t->job->ids[n] == u->read[n]) n++;
     return n;
-}
-
-/* Keys are rotated by the same angles in a text of n tokens as in one of m. */
-static bool same_angles(const Config *c, int n, int m) {
-    return rope_table_key(&c->rope, n) == rope_table_key(&c->rope, m) &&
-           rope_table_key(&c->rope_local, n) == rope_table_key(&c->rope_local, m);
 }
 
 /* Copies what another slot has read of this one's prompt. Returns whether it is worth waiting for more of it. */

@@ -113,6 +113,11 @@ const Flag flags[] = {
      "the text so far with its keys and values: read at the start when it is there, written at the end"},
     {0, "keep", INTEGER, GROUP_RUN, TEXTS, AT(keep), 0, INT_MAX, NULL, "N",
      "in a full context keep the first N tokens (4 at least; chat: the turns that begin there) and go on"},
+    {0, "lookup", INTEGER, GROUP_RUN, TEXTS, AT(lookup), 1, 64, NULL, "N",
+     "draft up to N tokens from the text so far and check them in one pass: the same text, sooner where it repeats "
+     "itself"},
+    {0, "draft", TEXT, GROUP_RUN, TEXTS, AT(draft), 0, 0, NULL, "MODEL",
+     "a small model of the same vocabulary drafts tokens, which are checked in one pass"},
     {0, "batch", INTEGER, GROUP_RUN, RUNS, AT(batch), 1, 1 << 16, NULL, "N", "tokens of one prefill step, default 256"},
     {0, "kv-type", CHOICE, GROUP_RUN, "gclpxbiakn", AT(kv_type), 0, 0, "f32|f16|q8_0", "TYPE",
      "f32, f16 or q8_0 keys and values, default f16 (f32 for logits, probe, trace)"},

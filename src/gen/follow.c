@@ -68,6 +68,7 @@ static void nothing(void *arg, const char *name, int layer, const float *x, int 
 static int open_state(Session *s, const Options *o, const Order *order, Error *e) {
     StateOptions so = {.n_ctx = order->n_ctx,
                        .n_batch = order->n_batch,
+                       .n_logits = order->n_logits,
                        .n_threads = o->threads ? o->threads : model_default_threads(&s->model),
                        .kv_type = (KvType)order->kv_type,
                        .deterministic = order->deterministic,
@@ -93,7 +94,7 @@ int follow(const Options *o, Error *e) {
             open_state(&s, o, &order, e);
             break;
         case ORDER_PASS: model_pass(&s.model, state, tokens, order.n, order.pos, order.seq_len, order.row); break;
-        case ORDER_LOGITS: model_logits(&s.model, state, order.row); break;
+        case ORDER_LOGITS: model_logits_span(&s.model, state, order.row, order.n); break;
         case ORDER_CLOSE: state_close(state); break;
         case ORDER_STOP: break;
         }

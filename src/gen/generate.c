@@ -53,7 +53,8 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     if (params.dry_multiplier > 0 && find_breakers(g, &params, e)) return -1;
     g->cached = calloc((size_t)n_ctx, sizeof *g->cached);
     if (!g->cached) return fail(e, "context: memory: expected some, found none");
-    return sampler_init(&g->sampler, &params, session->model.config.vocab_size, e);
+    if (sampler_init(&g->sampler, &params, session->model.config.vocab_size, e)) return -1;
+    return drafts_open(&g->drafts, o, session, &params, e);
 }
 
 int generator_tell(Generator *g, int (*each)(void *arg, const Generator *g, int id, const float *logits, Error *e),
@@ -67,6 +68,7 @@ int generator_tell(Generator *g, int (*each)(void *arg, const Generator *g, int 
 
 void generator_close(Generator *g) {
     free(g->logits);
+    drafts_close(&g->drafts);
     breakers_close(&g->breakers);
     sampler_close(&g->sampler);
     free(g->cached);
@@ -111,7 +113,7 @@ static int not_finite(const Generator *g, int pos, Error *e) {
 
 int generator_sample(Generator *g, float *logits, Error *e) {
     if (g->logits) memcpy(g->logits, logits, (size_t)g->session->model.config.vocab_size * sizeof *g->logits);
-    g->next = sampler_next(&g->sampler, logits);
+    g->next = drafts_sample(&g->drafts, &g->sampler, logits);
     g->accepted = false;
     return g->next >= 0 ? 0 : not_finite(g, g->n_cached - 1, e);
 }
@@ -126,11 +128,19 @@ static bool ends(const Generator *g, int id) {
     return is_among(g->stop, g->n_stop, id) || is_among(g->session->eos, g->session->n_eos, id);
 }
 
+static int steps_of(const Generator *g) { return g->o->steps < 0 ? DEFAULT_STEPS : g->o->steps; }
+
+/* How many tokens may be drafted behind the sampled one: the context and -n end the text. */
+static int room_for_draft(const Generator *g) {
+    int room = g->session->state.options.n_ctx - g->n_cached - 1, steps = steps_of(g);
+    int left = steps - g->n_decode - !g->accepted - 1; /* the last token is sampled, not drafted */
+    return steps && left < room ? left : room;
+}
+
 /* The logits after the sampled token. */
 static void advance(Generator *g) {
-    Session *s = g->session;
-    model_forward(&s->model, &s->state, &g->next, 1, g->n_cached);
-    model_logits(&s->model, &s->state, 0);
+    g->cached[g->n_cached] = g->next; /* n_cached counts it once it is part of the text */
+    g->ahead = drafts_forward(&g->drafts, g->session, &g->sampler, g->cached, g->n_cached + 1, room_for_draft(g));
 }
 
 /* look_ahead - forwards the first new token before it is printed. */
@@ -139,9 +149,8 @@ static int look_ahead(Generator *g, Error *e) {
     if (ends(g, g->next) || g->o->steps == 1 || g->n_cached == s->state.options.n_ctx) return 0;
     double start = now();
     advance(g);
-    if (!floats_finite(s->state.logits, (size_t)s->model.config.vocab_size))
+    if (!floats_finite(g->ahead, (size_t)s->model.config.vocab_size))
         return session_check(s, e) ? -1 : not_finite(g, g->n_cached, e);
-    g->ahead = true;
     g->decode_seconds += now() - start;
     return session_check(s, e);
 }
@@ -165,6 +174,7 @@ void generator_reuse(Generator *g, const int *ids, int n) {
 
 int generator_rewrite(Generator *g, const int *ids, int n, Error *e) {
     Session *s = g->session;
+    drafts_forget(&g->drafts);
     generator_reuse(g, ids, n);
     if (g->n_cached == n) return 0;
     memcpy(g->cached + g->n_cached, ids + g->n_cached, (size_t)(n - g->n_cached) * sizeof *ids);
@@ -186,9 +196,10 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     Progress progress;
     progress_begin(&progress, g->o->log, "prefill", g->o->quiet);
     int done = prefill(s, ids + kept, n - kept, kept, progress);
+    drafts_begin(&g->drafts, ids, n);
     g->n_cached = kept + done;
     g->next = g->prev = -1;
-    g->ahead = false;
+    g->ahead = NULL;
     for (int i = 0; i < n && s->tokenizer; i++) g->prev = tokenizer_next(s->tokenizer, g->prev, ids[i]);
     g->n_prefill = done;
     g->n_decode = 0;
@@ -204,9 +215,9 @@ static int forward(Generator *g, Error *e) {
     Session *s = g->session;
     double start = now();
     if (!g->ahead) advance(g);
-    g->ahead = false;
-    g->cached[g->n_cached++] = g->next;
-    int status = session_check(s, e) || generator_sample(g, s->state.logits, e) ? -1 : 0;
+    g->n_cached++;
+    int status = session_check(s, e) || generator_sample(g, g->ahead, e) ? -1 : 0;
+    g->ahead = NULL;
     g->decode_seconds += now() - start;
     return status;
 }
@@ -218,7 +229,7 @@ void generator_say_seed(Generator *g) {
 
 int generator_put(Generator *g, Stream *stream, Error *e) {
     const Session *s = g->session;
-    int steps = g->o->steps < 0 ? DEFAULT_STEPS : g->o->steps;
+    int steps = steps_of(g);
     const char *bytes = "";
     char buffer[8];
     bool stop = is_among(g->stop, g->n_stop, g->next);
@@ -275,4 +286,5 @@ void generator_report(const Generator *g) {
         fprintf(g->o->log, "context: %d of the model's %d are full (raise it with -c)\n", n_ctx, model_ctx);
     fprintf(g->o->log, "prefill: %d tokens, %.1f tok/s; decode: %d tokens, %.1f tok/s\n", g->n_prefill,
             generator_prefill_rate(g), g->n_decode, generator_decode_rate(g));
+    drafts_report(&g->drafts, g->o->log);
 }

@@ -3,6 +3,7 @@
 #include "gen/options.h"
 #include "gen/sampler.h"
 #include "gen/breakers.h"
+#include "gen/draft.h"
 #include "gen/session.h"
 #include "gen/stream.h"
 
@@ -20,8 +21,9 @@ struct Generator {
     int stop[MAX_STOPS], n_stop; /* control tokens that are a --stop text: no text of theirs would end the answer */
     int prev;                    /* for tokenizer_decode: the last token that is no control token; -1: none */
     int next;                    /* the token sampled last; -1: none */
-    bool ahead;    /* next is forwarded already: its row is in the cache, behind n_cached, and its logits are there */
-    bool accepted; /* it is part of the text that the sampler looks back on */
+    float *ahead;            /* [vocab_size] the logits after next, whose row is in the cache already; NULL: not yet */
+    bool accepted;           /* next is part of the text that the sampler looks back on */
+    Drafts drafts;           /* --lookup, --draft */
     const char *reason;      /* why the last text ended: eos, steps, stop-text, context, interrupt */
     int n_prefill, n_decode; /* tokens of the last text */
     double prefill_seconds, decode_seconds;

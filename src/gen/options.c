@@ -336,12 +336,21 @@ static int parse_replay(Options *o, int argc, char **argv, const Mode *mode, Err
 }
 
 /* A checkpoint that is no file may be a name; models--org--name is a folder of the hub's cache. */
-static int find_model(Options *o, Error *e) {
-    const char *slash = strrchr(o->checkpoint, '/'), *name = slash ? slash + 1 : o->checkpoint;
-    if (strncmp(name, "models--", 8) == 0) o->found = models_snapshot(o->checkpoint);
-    else if (access(o->checkpoint, F_OK) != 0 && models_find(&o->found, o->checkpoint, e)) return -1;
-    if (o->found) o->checkpoint = o->found;
+static int find_model(const char **checkpoint, char **found, Error *e) {
+    const char *slash = strrchr(*checkpoint, '/'), *name = slash ? slash + 1 : *checkpoint;
+    if (strncmp(name, "models--", 8) == 0) *found = models_snapshot(*checkpoint);
+    else if (access(*checkpoint, F_OK) != 0 && models_find(found, *checkpoint, e)) return -1;
+    if (*found) *checkpoint = *found;
     return 0;
+}
+
+static int check_draft(Options *o, Error *e) {
+    const char *flag = o->lookup ? "lookup" : "draft";
+    if (!o->lookup && !o->draft) return 0;
+    if (o->lookup && o->draft) return fail(e, "--lookup, --draft: expected one of them, found both");
+    if (o->mistake) /* some are made in passes of one token alone */
+        return fail(e, "--%s: expected no --break, found --break %s", flag, mistakes[o->mistake].name);
+    return o->draft ? find_model(&o->draft, &o->found_draft, e) : 0;
 }
 
 static int check(Options *o, const Mode *mode, Error *e) {
@@ -358,6 +367,7 @@ static int check(Options *o, const Mode *mode, Error *e) {
         return fail(e, "--json=lines: expected -m generate or chat, found -m %s", mode->name);
     if (strcmp(o->protocol, "hf") != 0 && strcmp(o->protocol, "llamacpp") != 0)
         return fail(e, "--protocol: expected hf or llamacpp, found '%.40s'", o->protocol);
+    if (check_draft(o, e)) return -1;
     if (o->sampler.mirostat == 1) return fail(e, "--mirostat: expected 0 or 2, found 1");
     const char *cpu = getenv("RUN_CPU");
     const KernelLevel *level = kernel_levels;
@@ -372,7 +382,7 @@ static int check(Options *o, const Mode *mode, Error *e) {
     if (o->checkpoint && mode->letter == 'm')
         return fail(e, "-m models: expected no CHECKPOINT, found '%.60s'", o->checkpoint);
     bool known = mode->letter == 'k' && o->checkpoint && kv_model_named(o->checkpoint); /* needs no file */
-    if (o->checkpoint && !known && find_model(o, e)) return -1;
+    if (o->checkpoint && !known && find_model(&o->checkpoint, &o->found, e)) return -1;
     if (!o->checkpoint && !strchr("rmk", mode->letter))
         return fail(e, "arguments: expected a CHECKPOINT, found none (see --help)");
     return 0;
@@ -421,11 +431,12 @@ int options_parse(Options *o, int argc, char **argv, Error *e) {
 void options_close(Options *o) {
     free(o->tokens);
     free(o->found);
+    free(o->found_draft);
     free(o->given);
     receipt_free(o->replay);
     o->tokens = NULL;
     o->given = NULL;
-    o->found = NULL;
+    o->found = o->found_draft = NULL;
     o->replay = NULL;
 }
 

@@ -44,7 +44,10 @@ typedef struct {
     bool json, json_lines, escape;
     int logprobs;        /* 0: none */
     const char *session; /* the file of a conversation's keys and values */
-    int keep; /* tokens that stay when the context is full; -1: generate ends there, chat keeps the system prompt */
+    int keep;   /* tokens that stay when the context is full; -1: generate ends there, chat keeps the system prompt */
+    int lookup; /* tokens drafted at most; 0: none */
+    const char *draft; /* the checkpoint that drafts; NULL: none */
+    char *found_draft; /* as found; owned */
     const char *receipt, *replay_file;
     struct Receipt *replay; /* what replay_file says; owned */
     const char **given;     /* [n_given] the arguments but checkpoint, receipt and replay; owned */

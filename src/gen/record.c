@@ -113,6 +113,9 @@ int record_print(Record *r, const Generator *g, const char *prompt, size_t n_pro
     fprintf(out, "], \"stop\": \"%s\", \"seed\": %llu, ", g->reason, (unsigned long long)g->sampler.params.seed);
     fprintf(out, "\"prefill\": {\"tokens\": %d, \"tok_s\": %.1f}, ", g->n_prefill, generator_prefill_rate(g));
     fprintf(out, "\"decode\": {\"tokens\": %d, \"tok_s\": %.1f}", g->n_decode, generator_decode_rate(g));
+    if (g->drafts.drafter)
+        fprintf(out, ", \"drafts\": {\"tokens\": %d, \"accepted\": %d, \"tokens_a_pass\": %.3f}", g->drafts.n_drafted,
+                g->drafts.n_accepted, drafts_tokens_a_pass(&g->drafts));
     if (r->o->logprobs) {
         fputs(", \"logprobs\": [", out);
         for (int i = 0; i < r->n; i++) {

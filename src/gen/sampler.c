@@ -212,11 +212,56 @@ int sampler_draw(const Sampler *s, int n, double sum, double u) {
 
 double sampler_uniform(Sampler *s) { return uniform(&s->rng); }
 
-int sampler_next(Sampler *s, float *logits) {
-    double sum;
-    int n = sampler_filter(s, logits, &sum);
-    if (n < 0) return -1;
+int sampler_pick(Sampler *s, int n, double sum) {
     int id = n == 1 ? s->candidates[0].id : sampler_draw(s, n, sum, uniform(&s->rng));
     if (s->chain) chain_drawn(s->chain, s, n, sum, id);
     return id;
+}
+
+int sampler_next(Sampler *s, float *logits) {
+    double sum;
+    int n = sampler_filter(s, logits, &sum);
+    return n < 0 ? -1 : sampler_pick(s, n, sum);
+}
+
+/* What is left of p where q does not reach it. q [n_vocab] by token. */
+static double rest_of(const Candidate *c, double sum, const float *q) {
+    double rest = (double)c->p / sum - (double)q[c->id];
+    return rest > 0 ? rest : 0;
+}
+
+static int draw_rest(Sampler *s, int n, double sum, const float *q) {
+    const Candidate *c = s->candidates;
+    double left = 0;
+    int last = 0;
+    for (int i = 0; i < n; i++) left += rest_of(&c[i], sum, q);
+    left *= uniform(&s->rng);
+    for (int i = 0; i < n; i++) {
+        double rest = rest_of(&c[i], sum, q);
+        if (rest > 0) last = i;
+        if ((left -= rest) < 0) break;
+    }
+    return c[last].id;
+}
+
+int sampler_next_proposed(Sampler *s, float *logits, const Proposal *proposal) {
+    double sum, p = 0;
+    float *q = s->weights;
+    if (!proposal->q) return sampler_next(s, logits);
+    int n = sampler_filter(s, logits, &sum), id = proposal->id;
+    if (n < 0) return -1;
+    for (int i = 0; i < n; i++) {
+        q[s->candidates[i].id] = 0;
+        if (s->candidates[i].id == id) p = (double)s->candidates[i].p / sum;
+    }
+    for (int i = 0; i < proposal->n; i++) q[proposal->q[i].id] = (float)((double)proposal->q[i].p / proposal->sum);
+    if (uniform(&s->rng) * (double)q[id] >= p) id = draw_rest(s, n, sum, q);
+    if (s->chain) chain_drawn(s->chain, s, n, sum, id);
+    return id;
+}
+
+void sampler_follow(Sampler *s, const Sampler *other) {
+    s->n_recent = s->next_recent = 0;
+    for (int i = other->n_recent - 1; i >= 0; i--) sampler_accept(s, sampler_recent(other, i));
+    if (s->chain && other->chain) chain_follow(s->chain, other->chain);
 }

@@ -88,6 +88,26 @@ int sampler_next(Sampler *s, float *logits);
  * the probability that sampler_next draws by. Returns their number, -1 as above. */
 int sampler_filter(Sampler *s, float *logits, double *sum);
 
+/* sampler_pick - draws one of the n candidates that sampler_filter left. sampler_next is both. */
+int sampler_pick(Sampler *s, int n, double sum);
+
+/* Proposal - a token that another distribution q has proposed: id was drawn from candidates q [n], whose weights have
+ * that sum. q NULL: id was certain. */
+typedef struct {
+    int id;
+    const Candidate *q;
+    int n;
+    double sum;
+} Proposal;
+
+/* sampler_next_proposed - as sampler_next, whose distribution p it keeps: the proposal with probability min(1, p / q),
+ * else a token drawn from max(0, p - q), renormalized. Where the proposal is certain, that is a token drawn from p:
+ * with probability p it is the proposal. Source: Leviathan et al., arXiv:2211.17192, algorithm 1 and appendix A.1. */
+int sampler_next_proposed(Sampler *s, float *logits, const Proposal *proposal);
+
+/* sampler_follow - takes over what another one looks back on: the text, and what Mirostat has learned. */
+void sampler_follow(Sampler *s, const Sampler *other);
+
 /* sampler_draw - the candidate that u in [0, 1) falls on, of the n that sampler_filter left. */
 int sampler_draw(const Sampler *s, int n, double sum, double u);
 

@@ -1,4 +1,5 @@
 #include "gen/session.h"
+#include "gen/draft.h"
 #include "gen/follow.h"
 
 #include <stdlib.h>
@@ -150,7 +151,7 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     StateOptions so = {.n_ctx = n_ctx ? n_ctx : session_ctx(o, c),
                        .n_batch = o->batch,
                        .n_texts = o->parallel,
-                       .n_logits = o->parallel,
+                       .n_logits = o->parallel > 1 ? o->parallel : drafts_rows(o),
                        .n_threads = o->threads,
                        .kv_type = o->kv_type,
                        .deterministic = o->deterministic};
@@ -167,7 +168,7 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
         so.n_ctx /= 2;
         if (so.n_batch > so.n_ctx) so.n_batch = so.n_ctx;
     }
-    if (so.n_batch < so.n_texts) so.n_batch = so.n_texts; /* a token of each */
+    if (so.n_batch < so.n_logits) so.n_batch = so.n_logits; /* a token of each text, or all that are drafted */
     if (state_fits(&s->model, &so, o->checkpoint, e)) return -1;
     if (o->threads > team_processors() && !o->quiet)
         fprintf(o->log, "threads: %d on %d processors wait for each other (see -j)\n", o->threads, team_processors());

@@ -55,3 +55,8 @@ void cache_shift(const Model *m, State *s, int to, int from, int n) {
         }
     }
 }
+
+bool same_angles(const Config *c, int n, int m) {
+    return rope_table_key(&c->rope, n) == rope_table_key(&c->rope, m) &&
+           rope_table_key(&c->rope_local, n) == rope_table_key(&c->rope_local, m);
+}

@@ -14,3 +14,6 @@ const char *cache_shift_refused(const Model *m);
 /* cache_shift - the n tokens cached from position `from` on move to `to` < from, in every layer. What was at [to, to +
  * n) is lost; the model must not be refused. */
 void cache_shift(const Model *m, State *s, int to, int from, int n);
+
+/* same_angles - are keys rotated by the same angles in a text of n tokens as in one of m? */
+bool same_angles(const Config *c, int n, int m);
