@@ -16,7 +16,6 @@ typedef struct {
 } Head;
 
 static int heads_of_group(const AttentionState *s) { return s->n_heads / s->cache.n_kv_heads + 2; }
-
 static Head head_at(const AttentionWeights *w, const AttentionState *s, int i) {
     int n = heads_of_group(s), kv_head = i / n, j = i % n, kv_heads = s->cache.n_kv_heads;
     int head = s->config.interleaved ? j * kv_heads + kv_head : kv_head * (n - 2) + j;
@@ -165,9 +164,9 @@ static Task task_of(const Pass *p, const AttentionState *s, int kv_head, int row
 }
 
 /* Step 1: score = q k^T of positions [start, start + WORK_CHUNK). */
-static void scores(Work *w, const KvCache *c, int layer, const Task *t, int start, int blocks) {
+static void scores(Work *w, const KvCache *c, int layer, const Task *t, int start, int b, int blocks) {
     int d = c->head_dim;
-    for (int b = 0; b < blocks; b++) {
+    for (; b < blocks; b++) {
         const float *keys = kv_keys(w->keys, c, layer, t->kv_head, start + b * KV_BLOCK);
         matmul_f32(c->kernels, w->score + b * KV_BLOCK, WORK_CHUNK, w->q, (size_t)d, t->n, keys, KV_BLOCK, KV_BLOCK, d,
                    false);
@@ -194,8 +193,8 @@ static void softmax(Work *w, const KvCache *c, int pos, const Task *t, int start
 }
 
 /* Step 3: acc += score v. */
-static void weighted_values(Work *w, const KvCache *c, int layer, const Task *t, int start, int chunk) {
-    for (int b = 0; b * KV_BLOCK < chunk; b++) {
+static void weighted_values(Work *w, const KvCache *c, int layer, const Task *t, int start, int b, int chunk) {
+    for (; b * KV_BLOCK < chunk; b++) {
         int m = chunk - b * KV_BLOCK < KV_BLOCK ? chunk - b * KV_BLOCK : KV_BLOCK;
         const float *values = kv_values(w->values, w->stride, c, layer, t->kv_head, start + b * KV_BLOCK, m);
         matmul_f32(c->kernels, w->acc, w->stride, w->score + b * KV_BLOCK, WORK_CHUNK, t->n, values, w->stride,
@@ -227,9 +226,11 @@ static void attend_task(Work *w, const Pass *p, const AttentionWeights *weights,
     memset(w->acc, 0, (size_t)t->n * w->stride * sizeof *w->acc);
     for (int start = from; start < to; start += WORK_CHUNK) {
         int chunk = to - start < WORK_CHUNK ? to - start : WORK_CHUNK, blocks = (chunk + KV_BLOCK - 1) / KV_BLOCK;
-        scores(w, c, p->layer, t, start, blocks);
+        int gone = p->pos + token_of(t, 0) + 1 - weights->window - start,
+            b = weights->window && gone > 0 ? gone / KV_BLOCK : 0;
+        scores(w, c, p->layer, t, start, b, blocks); /* but blocks that nobody sees, and a ring may have no more */
         softmax(w, c, p->pos, t, start, chunk, blocks, weights->window, s->config.softcap);
-        weighted_values(w, c, p->layer, t, start, chunk);
+        weighted_values(w, c, p->layer, t, start, b, chunk);
     }
 }
 
@@ -256,9 +257,8 @@ static void attend_in_parts(const Pass *p, const Rows *out, const AttentionWeigh
         int to = first + blocks * (part + 1) / parts * KV_BLOCK;
         await_group(p, s, task.kv_head);
         attend_task(&w, p, weights, s, &task, from, to < p->pos + 1 ? to : p->pos + 1, part == 0);
-        for (int j = 0; j < group; j++) {
+        for (int j = 0; j < group; j++)
             work_put(&w, j, partial + (size_t)part * next + (size_t)query_head_of(&task, j) * row, d);
-        }
     }
     team_barrier(p->t);
     for (int h = p->t->id; h < s->n_heads; h += p->t->n) {

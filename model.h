@@ -132,7 +132,8 @@ int state_fits(const Model *m, const StateOptions *options, const char *what, Er
 int state_init(State *s, const Model *m, const StateOptions *options, Error *e);
 void state_close(State *s);
 
-/* sequence_copy - the keys and values of the first n tokens of another text of the State. */
+/* sequence_copy - the keys and values of the first n tokens of another text of the State, which kv_cache_kept says are
+ * there. */
 void sequence_copy(Sequence *to, const Sequence *from, int n);
 
 /* pass_forward - the textbook's forward pass over the rows of p, run by every thread of the team: embeds `tokens`, then

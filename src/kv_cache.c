@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "kernels/quant.h"
@@ -20,21 +21,71 @@ size_t kv_bytes_per_token(KvType type, int n_layers, int n_kv_heads, int head_di
     return 2 * (size_t)n_layers * (size_t)n_kv_heads * kv_row_bytes(type, (size_t)head_dim);
 }
 
-static size_t padded_ctx(const KvCache *c) { return ((size_t)c->n_ctx + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK; }
+static int whole_blocks(int n) { return (int)(((size_t)n + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK); }
+
+KvLayer kv_cache_layer(const KvCache *c, int layer) {
+    KvLayer l = {.rows = whole_blocks(c->n_ctx)};
+    if (c->windows) l.window = *(const int *)(const void *)((const char *)c->windows + (size_t)layer * c->window_step);
+    if (l.window && c->n_batch && l.window < l.rows - c->n_batch) l.rows = whole_blocks(l.window + c->n_batch - 1);
+    return l;
+}
 
 void kv_cache_take(KvCache *c, Arena *a) {
+    size_t rows = 0, more;
     c->row_bytes = kv_row_bytes(c->type, (size_t)c->head_dim);
-    size_t rows;
-    if (!size_mul(&rows, (size_t)c->n_layers * (size_t)c->n_kv_heads, padded_ctx(c))) a->overflow = true;
+    c->layers = arena_take(a, (size_t)c->n_layers, sizeof *c->layers);
+    c->held = arena_take(a, 1, sizeof *c->held);
+    for (int i = 0; i < c->n_layers; i++) {
+        KvLayer l = kv_cache_layer(c, i);
+        l.first = rows;
+        if (c->layers) c->layers[i] = l;
+        if (!size_mul(&more, (size_t)c->n_kv_heads, (size_t)l.rows) || rows > SIZE_MAX - more) a->overflow = true;
+        rows += more;
+    }
     c->k = arena_take(a, rows, c->row_bytes);
     c->v = arena_take(a, rows, c->row_bytes);
     c->overflow = arena_take(a, 1, sizeof *c->overflow);
 }
 
+/* ---- What is there of a text ------------------------------------------------------------------ */
+
+int kv_cache_from(const KvCache *c, int layer, int n) {
+    int window = c->layers[layer].window;
+    return window && n > window ? (n - window) / KV_BLOCK * KV_BLOCK : 0;
+}
+
+/* The first position that a layer still has. */
+static int lowest(const KvCache *c, int layer) {
+    int copied = kv_cache_from(c, layer, c->held->start), left = c->held->end - c->layers[layer].rows;
+    return left > copied ? left : copied;
+}
+
+void kv_cache_reach(const KvCache *c, int pos, int n) {
+    if (pos == 0) *c->held = (KvHeld){0};
+    if (c->held->end < pos + n) c->held->end = pos + n;
+}
+
+void kv_cache_copied(const KvCache *c, int n) { *c->held = (KvHeld){n, n}; }
+
+int kv_cache_kept(const KvCache *c, int n) {
+    for (int i = 0; i < c->n_layers; i++) {
+        int window = c->layers[i].window, seen = n >= window ? n - window + 1 : 0;
+        if (window && lowest(c, i) > seen) return 0;
+    }
+    return n;
+}
+
+bool kv_cache_wrapped(const KvCache *c) {
+    for (int i = 0; i < c->n_layers; i++)
+        if (c->layers[i].window && lowest(c, i) > 0) return true;
+    return false;
+}
+
 /* Bytes from the start of v to a position's row; for the first position of a block, from the start of k too. */
 static size_t kv_at(const KvCache *c, int layer, int head, int pos) {
-    size_t row = ((size_t)layer * (size_t)c->n_kv_heads + (size_t)head) * padded_ctx(c);
-    return (row + (size_t)pos) * c->row_bytes;
+    const KvLayer *l = &c->layers[layer];
+    size_t row = l->first + (size_t)head * (size_t)l->rows;
+    return (row + (size_t)(pos < l->rows ? pos : pos % l->rows)) * c->row_bytes;
 }
 
 enum { Q8_GROUP_BYTES = KV_BLOCK * sizeof(BlockQ8_0) }; /* 32 features of a block of keys in q8_0 */
@@ -43,9 +94,9 @@ void kv_cache_move_values(KvCache *c, int layer, int head, int to, int from, int
     memmove(c->v + kv_at(c, layer, head, to), c->v + kv_at(c, layer, head, from), (size_t)n * c->row_bytes);
 }
 
-KvRows kv_cache_rows(const KvCache *c, int layer, int head, int n) {
-    size_t at = kv_at(c, layer, head, 0), blocks = ((size_t)n + KV_BLOCK - 1) / KV_BLOCK;
-    return (KvRows){c->k + at, c->v + at, blocks * KV_BLOCK * c->row_bytes, (size_t)n * c->row_bytes};
+KvRows kv_cache_block(const KvCache *c, int layer, int head, int pos, int n) {
+    size_t at = kv_at(c, layer, head, pos), values = (size_t)(n - pos < KV_BLOCK ? n - pos : KV_BLOCK);
+    return (KvRows){c->k + at, c->v + at, KV_BLOCK * c->row_bytes, values * c->row_bytes};
 }
 
 double kv_largest(KvType type) { return type == KV_F32 ? (double)FLT_MAX : type == KV_F16 ? 65504 : 127 * 65504.0; }

@@ -67,6 +67,7 @@ void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos,
     if (n_tok == 1 && pos > 0) run.pass.rope_pos += c->decode_shift;
     s->pos = pos;
     reach(s->attn.rope, c, run.pass.rope_pos, n_tok, seq_len);
+    kv_cache_reach(&s->attn.cache, pos, n_tok);
     memset(s->attn.ready, 0, (size_t)m->slice.n_kv_heads * sizeof *s->attn.ready);
     order_send(
         m->comm,
@@ -81,7 +82,10 @@ void model_pass_spans(const Model *m, State *s, const int *tokens, const Span *s
     Run run = {m, s, tokens, n, NULL, pass_of(m, s, n, 0)};
     run.pass.spans = spans;
     run.pass.n_texts = n_spans;
-    for (const Span *i = spans; i <= last; i++) reach(i->sequence->rope, &m->config, i->pos, i->n, i->seq_len);
+    for (const Span *i = spans; i <= last; i++) {
+        reach(i->sequence->rope, &m->config, i->pos, i->n, i->seq_len);
+        kv_cache_reach(&i->sequence->cache, i->pos, i->n);
+    }
     memset(s->attn.ready, 0, (size_t)m->slice.n_kv_heads * sizeof *s->attn.ready);
     run_team(s, &run);
 }

@@ -73,6 +73,9 @@ static void state_take(State *s, const Model *m, Arena *a) {
                                .cache = {.type = o->kv_type,
                                          .n_layers = c->n_layers,
                                          .n_ctx = o->n_ctx,
+                                         .n_batch = o->n_batch,
+                                         .windows = &m->weights.layers->attn.window,
+                                         .window_step = sizeof *m->weights.layers,
                                          .n_kv_heads = part->n_kv_heads,
                                          .head_dim = c->head_dim,
                                          .kernels = o->kernels,
@@ -172,9 +175,12 @@ void state_close(State *s) {
 
 void sequence_copy(Sequence *to, const Sequence *from, int n) {
     for (int layer = 0; layer < to->cache.n_layers; layer++)
-        for (int head = 0; head < to->cache.n_kv_heads; head++) {
-            KvRows t = kv_cache_rows(&to->cache, layer, head, n), f = kv_cache_rows(&from->cache, layer, head, n);
-            memcpy(t.k, f.k, f.k_bytes);
-            memcpy(t.v, f.v, f.v_bytes);
-        }
+        for (int head = 0; head < to->cache.n_kv_heads; head++)
+            for (int pos = kv_cache_from(&to->cache, layer, n); pos < n; pos += KV_BLOCK) {
+                KvRows t = kv_cache_block(&to->cache, layer, head, pos, n);
+                KvRows f = kv_cache_block(&from->cache, layer, head, pos, n);
+                memcpy(t.k, f.k, f.k_bytes);
+                memcpy(t.v, f.v, f.v_bytes);
+            }
+    kv_cache_copied(&to->cache, n);
 }

@@ -50,6 +50,16 @@ kv = kv["models"][0]
 assert kv["cache"]["f16"]["token_bytes"] == info["kv_bytes_per_token"] and kv["ctx"] == info["n_ctx"], (info, kv)
 P
 done
+# Layers with a window keep it and a batch, in whole blocks of 32: a longer context costs the others alone.
+check "what a context costs" python3 - <("$RUN" tests/fixtures/families/gemma3_text -m info --json -c 4096 --batch 16) \
+    <("$RUN" tests/fixtures/families/gemma3_text -m info --json -c 8192 --batch 40 --kv-type f32) <<'P'
+import json, sys
+one, two = (json.load(open(p)) for p in sys.argv[1:])
+assert one["kv_bytes_per_token"] == 384 and one["kv_window_bytes_per_token"] == 320, one
+assert one["kv_ctx"] == 4096 and one["kv_bytes"] == 64 * 4096 + 320 * 32, one
+assert two["kv_ctx"] == 8192 and two["kv_bytes"] == 2 * (64 * 8192 + 320 * 64), two
+P
+check "and as text" grep -q '^KV cache        384 bytes a token: 64 in 1 layers, 320 in 5 with a window of 8$' <("$RUN" tests/fixtures/families/gemma3_text -m info)
 refused "no such model" 1 "nobody" nobody -m kv
 refused "q8_0 with heads of 16" 1 "expected head_dim to be a multiple of 32 for q8_0, found 16" weights/rung4 -m kv --kv-type q8_0
 refused "a flag of another mode" 2 "top-k" llama3-8b -m kv --top-k 1

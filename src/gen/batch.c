@@ -70,6 +70,7 @@ static int begin(Batch *b, Slot *t) {
     }
     int kept = 0; /* the last token is read again: its logits choose the next */
     while (kept < t->n_read && kept < job->n - 1 && t->read[kept] == job->ids[kept]) kept++;
+    kept = kv_cache_kept(&t->sequence->cache, kept);
     b->count->n_copied += kept;
     t->n_read = kept;
     memcpy(t->read, job->ids, (size_t)job->n * sizeof *t->read);
@@ -105,7 +106,7 @@ static bool share(Batch *b, Slot *t) {
     int most = t->n_read;
     for (const Slot *u = b->slots; u < b->slots + b->n; u++) {
         if (u == t || !same_angles(&b->s->model.config, t->job->n, u->job ? u->job->n : u->n_read)) continue;
-        int there = alike(t, u, u->n_read);
+        int there = kv_cache_kept(&u->sequence->cache, alike(t, u, u->n_read));
         if (there > most) most = there, best = u;
         bool before = is_reading(u) && u->job->number < t->job->number;
         int coming = before ? alike(t, u, u->job->n) : 0;

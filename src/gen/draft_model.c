@@ -28,6 +28,7 @@ static int follow_text(DraftModel *d, const int *text, int n) {
     int kept = 0;
     if (n > state->options.n_ctx) return -1;
     while (kept < d->n_cached && kept < n - 1 && d->cached[kept] == text[kept]) kept++;
+    kept = kv_cache_kept(&state->attn.cache, kept);
     for (int i = kept; i < n; i++)
         if (text[i] >= d->n_vocab) return -1;
     memcpy(d->cached + kept, text + kept, (size_t)(n - kept) * sizeof *text);

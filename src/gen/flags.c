@@ -107,7 +107,7 @@ const Flag flags[] = {
     {0, "color", FLAG, GROUP_OUTPUT, TEXTS, AT(color), 0, 0, NULL, "",
      "the prompt in another colour than the new text"},
 
-    {'c', "ctx", INTEGER, GROUP_RUN, RUNS "k", AT(ctx), 0, 1 << 26, NULL, "N",
+    {'c', "ctx", INTEGER, GROUP_RUN, RUNS "ki", AT(ctx), 0, 1 << 26, NULL, "N",
      "context; 0: the model's; default: the model's, at most 4096 and what memory allows"},
     {0, "session", TEXT, GROUP_RUN, TEXTS, AT(session), 0, 0, NULL, "FILE",
      "the text so far with its keys and values: read at the start when it is there, written at the end"},
@@ -118,7 +118,8 @@ const Flag flags[] = {
      "itself"},
     {0, "draft", TEXT, GROUP_RUN, TEXTS, AT(draft), 0, 0, NULL, "MODEL",
      "a small model of the same vocabulary drafts tokens, which are checked in one pass"},
-    {0, "batch", INTEGER, GROUP_RUN, RUNS, AT(batch), 1, 1 << 16, NULL, "N", "tokens of one prefill step, default 256"},
+    {0, "batch", INTEGER, GROUP_RUN, RUNS "i", AT(batch), 1, 1 << 16, NULL, "N",
+     "tokens of one prefill step, default 256"},
     {0, "kv-type", CHOICE, GROUP_RUN, "gclpxbiakn", AT(kv_type), 0, 0, "f32|f16|q8_0", "TYPE",
      "f32, f16 or q8_0 keys and values, default f16 (f32 for logits, probe, trace)"},
     {0, "precise", SWITCH, GROUP_RUN, RUNS, AT(precise), 0, 0, NULL, "",

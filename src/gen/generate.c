@@ -159,7 +159,9 @@ void generator_reuse(Generator *g, const int *ids, int n) {
     enum { WORTH = 8 /* tokens; fewer may be alike by chance */ };
     int kept = 0, longest = 0, from = 0;
     while (kept < g->n_cached && kept < n && g->cached[kept] == ids[kept]) kept++;
-    bool refused = cache_shift_refused(&g->session->model) != NULL;
+    const KvCache *cache = &g->session->state.attn.cache;
+    bool refused = cache_shift_refused(&g->session->model) || kv_cache_wrapped(cache);
+    kept = kv_cache_kept(cache, kept);
     for (int at = kept + 1; !refused && at < g->n_cached && longest < g->n_cached - at; at++) {
         int length = 0;
         while (at + length < g->n_cached && kept + length < n && g->cached[at + length] == ids[kept + length]) length++;
@@ -190,6 +192,7 @@ int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
                     g->o->checkpoint, n_ctx, n);
     /* At least one token is read again: its logits choose the next. */
     while (kept < g->n_cached && kept < n - 1 && g->cached[kept] == ids[kept]) kept++;
+    kept = kv_cache_kept(&s->state.attn.cache, kept);
     for (int i = kept; i < n; i++) sampler_accept(&g->sampler, ids[i]);
     memcpy(g->cached + kept, ids + kept, (size_t)(n - kept) * sizeof *ids);
     double start = now();

@@ -11,10 +11,10 @@
 #include "gen/signals.h"
 #include "io/file.h"
 
-enum { VERSION = 1, MOST_MESSAGES = 1 << 20 };
+enum { VERSION = 1, VERSION_WINDOWS = 2 /* windows are all that there is of their layers */, MOST_MESSAGES = 1 << 20 };
 static const char magic[8] = "RUNCHAT";
 
-/* The head of the file; then tokens [n_tokens], messages, and of each layer and head keys and values (kv_cache_rows).
+/* The head of the file; then tokens [n_tokens], messages, and of each layer and head keys and values (kv_cache_block).
  */
 typedef struct {
     char magic[8];
@@ -102,21 +102,30 @@ static int get(Io *io, void *data, size_t n) {
     return 0;
 }
 
-/* All keys and values of the first n tokens, by put or get. */
+/* Keys, then values of the first n tokens, by put or get; of a layer with a window only what the next token sees. */
+static int head_rows(Io *io, const KvCache *c, int layer, int head, int n, bool write) {
+    for (int values = 0; values < 2; values++)
+        for (int pos = kv_cache_from(c, layer, n); pos < n; pos += KV_BLOCK) {
+            KvRows r = kv_cache_block(c, layer, head, pos, n);
+            unsigned char *data = values ? r.v : r.k;
+            size_t bytes = values ? r.v_bytes : r.k_bytes;
+            if (write ? put(io, data, bytes) : get(io, data, bytes)) return -1;
+        }
+    return 0;
+}
+
 static int all_rows(Io *io, const KvCache *c, int n, bool write) {
     for (int layer = 0; layer < c->n_layers; layer++)
-        for (int head = 0; head < c->n_kv_heads; head++) {
-            KvRows r = kv_cache_rows(c, layer, head, n);
-            if (write ? put(io, r.k, r.k_bytes) || put(io, r.v, r.v_bytes)
-                      : get(io, r.k, r.k_bytes) || get(io, r.v, r.v_bytes))
-                return -1;
-        }
+        for (int head = 0; head < c->n_kv_heads; head++)
+            if (head_rows(io, c, layer, head, n, write)) return -1;
     return 0;
 }
 
 static Head head_of(const Generator *g, int n_messages) {
     const KvCache *c = &g->session->state.attn.cache;
-    Head h = {.version = VERSION,
+    bool windows = false;
+    for (int i = 0; i < c->n_layers; i++) windows |= c->layers[i].window > 0;
+    Head h = {.version = windows ? VERSION_WINDOWS : VERSION,
               .kv_type = (uint32_t)c->type,
               .model = snapshot_model_hash(&g->session->model),
               .n_layers = (uint32_t)c->n_layers,
@@ -177,7 +186,8 @@ static int check_head(const Head *h, const Generator *g, const char *path, Error
     Head ours = head_of(g, 0);
     int n_ctx = g->session->state.options.n_ctx;
     if (memcmp(h->magic, magic, sizeof magic) != 0) return fail(e, "%s: expected a session file, found another", path);
-    if (h->version != VERSION) return fail(e, "%s: version: expected %d, found %u", path, VERSION, h->version);
+    if (h->version != ours.version)
+        return fail(e, "%s: version: expected %u, found %u", path, ours.version, h->version);
     if (h->model != ours.model || h->n_layers != ours.n_layers || h->n_kv_heads != ours.n_kv_heads ||
         h->head_dim != ours.head_dim)
         return fail(e, "%s: model: expected this one's session, found another model's", path);
@@ -220,7 +230,9 @@ static int read_all(Io *io, size_t size, Generator *g, int *tokens, Turns *turns
                         tokens[i]);
     if (read_messages(io, (int)h.n_messages, size, turns)) return -1;
     g->n_cached = 0; /* from here on the cache is overwritten */
-    if (all_rows(io, &g->session->state.attn.cache, n, false)) return -1;
+    const KvCache *cache = &g->session->state.attn.cache;
+    if (all_rows(io, cache, n, false)) return -1;
+    kv_cache_copied(cache, n);
     uint64_t expected = io->hash;
     if (get(io, &sum, sizeof sum)) return -1;
     if (sum != expected || fgetc(io->file) != EOF)

@@ -121,6 +121,7 @@ int g2l_logits(G2L *g, const int *ids, int n, float *logits, char *error, size_t
             status = fail(&e, "tokens: expected ids from 0 to %d, found %d", vocab - 1, ids[i]);
     if (!status) {
         while (kept < g->n_cached && kept < n - 1 && g->cached[kept] == ids[kept]) kept++;
+        kept = kv_cache_kept(&s->state.attn.cache, kept);
         memcpy(g->cached, ids, (size_t)n * sizeof *ids);
         int done = model_prefill(&s->model, &s->state, ids + kept, n - kept, kept, WANTED_LAST, NULL, NULL);
         g->n_cached = n;

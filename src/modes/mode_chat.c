@@ -51,6 +51,7 @@ static int encode_least(Chat *c, int **ids, int *n, Error *e) {
 /* Says that messages were forgotten, and once why they cost more than they need to. */
 static void say_dropped(Chat *c, int n) {
     const char *why = cache_shift_refused(&c->session.model);
+    if (!why && kv_cache_wrapped(&c->session.state.attn.cache)) why = "layers with a window have kept no other";
     if (c->o.quiet || n == 0) return;
     if (c->terminal) fputc('\n', c->o.log);
     fprintf(c->o.log, "context: full; the %d oldest messages are forgotten\n", n);

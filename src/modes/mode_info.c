@@ -61,6 +61,44 @@ static int open_tokenizer(Session *s, const Options *o, Error *why, Error *e) {
     return 0;
 }
 
+/* KvCost - bytes of keys and values: of a token in all layers, of those with a window alone, of a context. */
+typedef struct {
+    int n_ctx, n_window, window;
+    size_t token, window_token, all;
+} KvCost;
+
+static KvCost kv_cost(const Options *o, const Model *m) {
+    const Config *c = &m->config;
+    int asked = session_ctx(o, c);
+    KvCost cost = {.n_ctx = asked ? asked : c->n_ctx};
+    KvCache cache = {.type = o->kv_type,
+                     .n_layers = c->n_layers,
+                     .n_ctx = cost.n_ctx,
+                     .n_batch = o->batch < cost.n_ctx ? o->batch : cost.n_ctx,
+                     .windows = &m->weights.layers->attn.window,
+                     .window_step = sizeof *m->weights.layers};
+    size_t layer = kv_bytes_per_token(o->kv_type, 1, c->n_kv_heads, c->head_dim);
+    for (int i = 0; i < c->n_layers; i++) {
+        KvLayer l = kv_cache_layer(&cache, i);
+        cost.token += layer;
+        cost.all += layer * (size_t)l.rows;
+        if (!l.window) continue;
+        cost.window_token += layer;
+        cost.window = l.window > cost.window ? l.window : cost.window;
+        cost.n_window++;
+    }
+    return cost;
+}
+
+static void print_kv(FILE *out, const KvCost *k, int n_layers) {
+    fprintf(out, "KV cache        %zu bytes a token", k->token);
+    if (k->n_window && k->n_window < n_layers)
+        fprintf(out, ": %zu in %d layers, %zu in %d", k->token - k->window_token, n_layers - k->n_window,
+                k->window_token, k->n_window);
+    if (k->n_window) fprintf(out, " with a window of %d", k->window);
+    fprintf(out, "\n                %.1f MB for a context of %d\n", (double)k->all / 1e6, k->n_ctx);
+}
+
 int mode_info(const Options *o, FILE *out, Error *e) {
     Session s;
     Error why = {0};
@@ -75,7 +113,7 @@ int mode_info(const Options *o, FILE *out, Error *e) {
     /* Frequencies baked into rope_freqs.weight are Llama 3.1's rule, carried as numbers. */
     const char *scaling = !rope ? "none" : c->rope.freq_factors ? "llama3" : rope_scaling_name[c->rope.scaling];
     const char *pairing = !rope ? "none" : c->rope.pairing == ROPE_HALF ? "half" : "pairs";
-    size_t kv = kv_bytes_per_token(o->kv_type, c->n_layers, c->n_kv_heads, c->head_dim);
+    KvCost kv = kv_cost(o, &s.model);
     int counts[DTYPE_COUNT] = {0};
     for (size_t i = 0; i < ck->n_tensors; i++) counts[ck->tensors[i].mat.dtype]++;
     const char *format = checkpoint_format_name(ck->format);
@@ -93,7 +131,9 @@ int mode_info(const Options *o, FILE *out, Error *e) {
         fprintf(out, "\"rope_theta\": %.9g, \"rope_scaling\": \"%s\", \"rope_pairing\": \"%s\", \"norm_eps\": %.9g, ",
                 rope ? c->rope.theta : 0.0, scaling, pairing, (double)c->norm_eps);
         fprintf(out, "\"tied\": %s, \"params\": %zu, \"weights_bytes\": %zu, \"kv_bytes_per_token\": %zu, ",
-                c->tied ? "true" : "false", ck->params, ck->weights_bytes, kv);
+                c->tied ? "true" : "false", ck->params, ck->weights_bytes, kv.token);
+        fprintf(out, "\"kv_window_bytes_per_token\": %zu, \"kv_ctx\": %d, \"kv_bytes\": %zu, ", kv.window_token,
+                kv.n_ctx, kv.all);
         if (moe->n_experts)
             fprintf(out, "\"experts\": %d, \"experts_used\": %d, \"shared_dim\": %d, \"active_params\": %zu, ",
                     moe->n_experts, moe->n_used, moe->shared_dim, active);
@@ -125,8 +165,9 @@ int mode_info(const Options *o, FILE *out, Error *e) {
                 c->tied ? "yes" : "no", ck->params);
         if (moe->n_experts) fprintf(out, "active          %zu of them for a token\n", active);
         if (moe->shared_dim) fprintf(out, "shared expert   %d\n", moe->shared_dim);
-        fprintf(out, "weights         %.1f MB\nKV cache        %zu bytes a token\ntensors        ",
-                (double)ck->weights_bytes / 1e6, kv);
+        fprintf(out, "weights         %.1f MB\n", (double)ck->weights_bytes / 1e6);
+        print_kv(out, &kv, c->n_layers);
+        fputs("tensors        ", out);
         for (int t = 0; t < DTYPE_COUNT; t++)
             if (counts[t]) fprintf(out, " %d %s", counts[t], dtype_info[t].name);
         fputc('\n', out);

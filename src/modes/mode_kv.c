@@ -133,7 +133,7 @@ static void print_model(FILE *out, const KvModel *m, KvType type, int n) {
     if (m->latent || m->n_kv_heads != 1) print_line(out, "multi-query, 1", m, n, multi_query);
     snprintf(what, sizeof what, "window of %d kept in %d layers", m->window, m->n_window);
     if (m->n_window) print_line(out, what, m, n, window_bytes);
-    if (m->n_window) fputs("\nThis program keeps every position in every layer.\n", out);
+    if (m->n_window) fputs("\nThis program keeps such a window and a batch (--batch) beside it.\n", out);
 }
 
 /* The row of a checkpoint. */
