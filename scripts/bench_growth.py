@@ -65,7 +65,7 @@ def main():
           [(depth, [("-P", 256, "-n", 32, "-d", depth)]) for depth in args.depths.split(",")])
     table(args, "Threads.", both, [(n, [("-P", 256, "-n", 64, "-j", n)]) for n in (1, 2)])
     table(args, "Batch: tokens that go through the layers together.",
-          [("tokens/s", "pp", rate), ("ms a token", "pp", milliseconds), ("of the f32 product's rate", "pp", share)],
+          [("tokens/s", "pp", rate), ("ms a token", "pp", milliseconds), ("of the product's rate", "pp", share)],
           [(n, [("-P", n, "--batch", n, "-n", 0, "-r", 1 + 64 // int(n))]) for n in args.batches.split(",")])
     table(args, "`--deterministic`.", both[:3],
           [("off", [("-P", 256, "-n", 64)]), ("on", [("-P", 256, "-n", 64, "--deterministic")])])

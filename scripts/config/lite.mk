@@ -8,5 +8,5 @@ LEFT_OUT := src/dist/mpi.c src/kernels/levels.c src/kernels/avxvnni.c src/kernel
     src/tokenizer/unicode.c src/tokenizer/regex.c src/tokenizer/sp_check.c src/tokenizer/spm% \
     src/tokenizer/hf_files.c src/tokenizer/tiktoken.c src/tokenizer/gguf_models.c src/tokenizer/json% src/tokenizer/tokenizer_json.c \
     $(filter-out src/chat/turns.c,$(wildcard src/chat/*.c)) $(filter-out src/verify/tripwire.c,$(wildcard src/verify/*.c)) \
-    src/gen/batch.c src/modes/mode_batch.c src/modes/batch_lines.c src/modes/mode_bench.c src/modes/mode_chat.c $(wildcard src/modes/chat_*.c) src/modes/mode_convert.c src/modes/mode_trace.c \
+    src/gen/batch.c src/modes/mode_batch.c src/modes/batch_lines.c src/modes/mode_bench.c $(wildcard src/modes/bench_*.c) src/modes/int8_peak.c src/modes/mode_chat.c $(wildcard src/modes/chat_*.c) src/modes/mode_convert.c src/modes/mode_trace.c \
     src/modes/mode_verify.c src/modes/version.c src/gen/receipt.c src/library/%

@@ -174,6 +174,8 @@ const Flag flags[] = {
      "bench: prefill of N tokens, default 256; 0: none"},
     {'d', "depth", INTEGER, GROUP_MODE, "b", AT(bench_depth), 0, 1 << 26, NULL, "N",
      "bench: tokens already in the cache, default 0"},
+    {0, "compare", TEXT, GROUP_MODE, "b", AT(compare), 0, 0, NULL, "FILE",
+     "bench: beside an earlier measurement, the output of --json: what it had, and the ratio"},
     {0, "csv", FLAG, GROUP_MODE, "ba", AT(csv), 0, 0, NULL, "", "bench: comma-separated; trace: the attention matrix"},
     {0, "svg", FLAG, GROUP_MODE, "a", AT(svg), 0, 0, NULL, "", "trace: the attention matrix as a picture"},
     {0, "layer", INTEGER, GROUP_MODE, "a", AT(layer), 0, INT_MAX, NULL, "N", "trace: the layer to look at, default 0"},

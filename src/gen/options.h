@@ -59,6 +59,7 @@ typedef struct {
     int stride;           /* perplexity hf: 0: half the window */
     int score_from;       /* perplexity hf: first position of a window that is scored; 0: all that are new */
     int bench_prefill, bench_depth, bench_runs;
+    const char *compare;                            /* bench: an earlier measurement; NULL: none */
     int parallel;                                   /* batch: prompts at once; 0: not given, and 1 in all other modes */
     int head_dim, rotary_dim, seq_len, pos, pos_k;  /* rope mode; -1 or 0: not given */
     int layer, head, pair;                          /* trace mode */
