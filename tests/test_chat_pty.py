@@ -183,6 +183,21 @@ def full():
     check("a piped message that does not fit is a failure", out.returncode == 1 and b"expected at most the context's" in out.stderr, out.stderr)
 
 
+def strangers():
+    """What a session, or a line that was pasted, holds does not speak to the terminal."""
+    hostile = "Be \x1b]0;owned\x07\u202e\x9b31m brief"
+    with tempfile.TemporaryDirectory() as tmp:
+        session = os.path.join(tmp, "session")
+        subprocess.run([RUN, *MODEL, "-n", "1", "-y", hostile, "-i", "A", "--session", session, "--quiet"], check=True,
+                       stdout=subprocess.DEVNULL)
+        t = Terminal("-n", "1", "--session", session)
+        shown = t.say("/system")
+        check("a session's system prompt", b"Be " in shown and not re.search(rb"\x1b\]0|\x07|\xe2\x80\xae|\xc2\x9b", shown), shown)
+        shown = t.say("/no\u202esuch\u009b")
+        check("a command that is none", b"\\u{202e}such: expected" in shown, shown)
+        t.end()
+
+
 def text_in():
     wanted = prefills(piped("one\ntwo\n", "-n", "2").stderr)
     for name, text in (("CRLF", "one\r\ntwo\r\n"), ("lone CR", "one\rtwo\r"), ("byte order mark", "\ufeffone\ntwo\n"), ("no last line end", "one\ntwo")):
@@ -199,7 +214,7 @@ def text_in():
 
 def main():
     with tempfile.TemporaryDirectory() as directory:
-        for part in (lambda: conversation(directory), interrupted, full, text_in):
+        for part in (lambda: conversation(directory), interrupted, full, strangers, text_in):
             try:
                 part()
             except AssertionError as x:

@@ -4,28 +4,12 @@ text can carry a stranger's words is given each name of a bank of hostile ones. 
 import json, os, pathlib, pty, re, shutil, struct, subprocess, sys, tempfile, unicodedata
 
 from lib import read_terminal
+from strangers import BANK, RUN, printable, refused, run, speaks
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 os.chdir(ROOT)
-RUN = os.environ.get("RUN", "./run")
 FIX = ROOT / "tests/fixtures"
 
-BANK = {  # bytes, as a file may hold them
-    "escape": b"\x1b]0;owned\x07\x1b[2J\x1b[31m",
-    "newline": b"x\nrun: all is well\n",
-    "return": b"x\rrun: all is well",
-    "nul and del": b"a\x00b\x7fc\x08",
-    "C1": "\x9b31m\x9d0;owned\x9c\x85".encode(),
-    "C1 bytes": b"\x9b31m\x9d0;owned\x9c",
-    "not UTF-8": b"\xff\xfe\xc0\x80\xed\xa0\x80\xf5",
-    "directions": "a\u202eb\u2066c\u2069d\u200e\u061c".encode(),
-    "separators": "a\u2028b\u2029c".encode(),
-    "invisible": "a\u200bb\ufeffc\u00add\U000e0041\u2060".encode(),
-    "long": b"n" * 4000,
-    "long and wide": ("\u732b" * 1300).encode(),
-    "format": b"%s%n%d%99999s",
-    "quotes": b'"}]\\" , "x": "',
-}
 failed = 0
 
 
@@ -33,25 +17,6 @@ def report(name, why=None):
     global failed
     failed += why is not None
     print(f"ok {name}" if why is None else f"not ok {name}: {why}", flush=True)
-
-
-def speaks(data, lines=True):
-    """What in the bytes is no printable text, or None."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as e:
-        return f"bytes that are not UTF-8: {data[max(0, e.start - 20):e.start + 20]!r}"
-    for c in text:
-        if c in "\n\t" and lines:
-            continue
-        if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
-            at = text.index(c)
-            return f"U+{ord(c):04X} in {text[max(0, at - 30):at + 30]!r}"
-    return None
-
-
-def run(*args, stdin=b""):
-    return subprocess.run([RUN, *args], input=stdin, capture_output=True, timeout=60)
 
 
 def on_terminal(*args):
@@ -62,33 +27,6 @@ def on_terminal(*args):
     got = read_terminal(master)
     process.communicate(timeout=60)
     return got.replace(b"\r\n", b"\n")
-
-
-def refused(name, *args):
-    """Fails with one line, ours, of printable text and bounded length, that holds its cause."""
-    r = run(*args)
-    err = r.stderr
-    if r.returncode not in (1, 2):
-        return f"{name}: exit {r.returncode}, expected a refusal"
-    if r.stdout:
-        return f"{name}: {len(r.stdout)} bytes on standard output"
-    if err.count(b"\n") != 1 or not err.startswith(b"run: "):
-        return f"{name}: expected one line of ours, found {err[:200]!r}"
-    if len(err.decode(errors="replace")) > 700:
-        return f"{name}: a line of {len(err)} bytes"
-    if b": expected " not in err:
-        return f"{name}: no cause in {err[:300]!r}"
-    why = speaks(err)
-    return why and f"{name}: {why}"
-
-
-def printable(name, *args, code=None):
-    """Whatever comes, it is printable."""
-    r = run(*args)
-    if r.returncode not in ((0, 1, 2) if code is None else (code,)):
-        return f"{name}: exit {r.returncode}: {r.stderr[-200:]!r}"
-    why = speaks(r.stdout) or speaks(r.stderr)
-    return why and f"{name}: {why}"
 
 
 # ---- Files with names of one's choosing --------------------------------------------------------------------------------
@@ -299,6 +237,51 @@ def pieces(tmp):
     report("pieces as JSON", None if len(json.loads(r.stdout)["pieces"]) > 1 else "no pieces")
 
 
+def modes(tmp):
+    """The modes that show a model's pieces and names, with hostile ones, and a chat whose every line is hostile."""
+    path, log = str(tmp / "pieces.gguf"), tmp / "modes.txt"  # of pieces()
+    ids = ",".join(map(str, range(300, 330)))
+    for name, args in {"trace": ("-m", "trace", "--tokens", ids), "trace, JSON": ("-m", "trace", "--tokens", ids, "--json"),
+                       "trace, a picture": ("-m", "trace", "--tokens", ids, "--svg"),
+                       "trace, a table": ("-m", "trace", "--tokens", ids, "--csv"), "kv": ("-m", "kv"),
+                       "kv, JSON": ("-m", "kv", "--json"), "logits": ("-m", "logits", "--tokens", ids),
+                       "logits, JSON": ("-m", "logits", "--tokens", ids, "--json"), "info": ("-m", "info"),
+                       "probe": ("-m", "probe", "-i", "ROMEO: what is it"),
+                       "generate, JSON": ("--tokens", ids, "-n", "20", "-t", "2", "-p", "1", "-s", "1", "--json", "--logprobs", "9"),
+                       "generate, lines": ("--tokens", ids, "-n", "20", "-t", "2", "-p", "1", "-s", "1", "--json=lines"),
+                       "convert": ("-m", "convert", "-o", str(tmp / "out.gguf"), "--type", "q8_0")}.items():
+        if name.endswith("JSON"):
+            r = run(path, *args, "--quiet")
+            try:
+                json.loads(r.stdout)
+                report(f"pieces in {name}", speaks(r.stderr))
+            except ValueError as e:
+                report(f"pieces in {name}", f"{e}: {r.stdout[:200]!r} {r.stderr[:200]!r}")
+        elif name == "generate, lines":
+            lines = run(path, *args, "--quiet").stdout.splitlines()
+            report(f"pieces in {name}", None if [json.loads(line) for line in lines] else "nothing")
+        else:
+            report(f"pieces in {name}", printable(name, path, *args, code=0))
+    report("pieces as converted", printable("converted", str(tmp / "out.gguf"), "-m", "trace", "--tokens", ids, code=0))
+    lines = tmp / "hostile.jsonl"
+    lines.write_bytes(b"".join(raw_json(x, b"1") + b"\n" + b'{"prompt": "a", "stop": ' + json_string(x) + b"}\n" + x.replace(b"\n", b" ") + b"\n" +
+                               b'{"prompt": ' + json_string(x) + b', "id": ' + json_string(x) + b"}\n" for x in BANK.values()))
+    out = tmp / "hostile.out"
+    why = printable("batch", path, "-m", "batch", "-f", str(lines), "-o", str(out), "-n", "2", "-t", "0")
+    report("batch of hostile lines", why)
+    results = [json.loads(line) for line in out.read_bytes().splitlines()]
+    report("a result for each hostile line", None if len(results) == 4 * len(BANK) else f"{len(results)}")
+    bad = [r["error"] for r in results if "error" in r and speaks(r["error"].encode(), lines=False)]
+    report("errors of hostile lines", bad and f"{bad[0]!r}" or None)
+    for label, x in BANK.items():
+        if label in ("newline", "return"):
+            continue
+        talk = b"".join(line + b"\n" for word in (b"", b"load ", b"save ", b"set ", b"set top-k ", b"set seed ", b"system ", b"top ", b"stats ", b"no such ")
+                        for line in (b"/" + word + x[:300],))
+        r = run(path, "-m", "chat", "-n", "2", "-t", "0", "--chat-template", "chatml", stdin=talk + b"/context\n/stats\n/top 3\nhello\n/top\n/system\n")
+        report(f"chat commands: {label}", None if r.returncode in (0, 1) and not speaks(r.stderr) else f"{r.returncode} {speaks(r.stderr)}")
+
+
 def nul(tmp):
     """A token with a NUL in it is that token, not a shorter one."""
     path, text = str(tmp / "nul.json"), tmp / "nul.txt"
@@ -447,6 +430,7 @@ def main():
         for label, x in BANK.items():
             report(f"names: {label}", check_name(tmp, label, x))
         pieces(tmp)
+        modes(tmp)
         sentencepiece(tmp)
         nul(tmp)
         failure_after_a_token(tmp)

@@ -44,6 +44,7 @@ typedef struct {
     bool json, json_lines, escape;
     int logprobs;        /* 0: none */
     const char *session; /* the file of a conversation's keys and values */
+    size_t prompt_bytes; /* of prompt, which may hold a NUL; 0: it ends at its NUL */
     int keep;   /* tokens that stay when the context is full; -1: generate ends there, chat keeps the system prompt */
     int lookup; /* tokens drafted at most; 0: none */
     const char *draft; /* the checkpoint that drafts; NULL: none */

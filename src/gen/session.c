@@ -96,9 +96,11 @@ int options_text(const Options *o, char **text, size_t *size, Error *e) {
         return -1;
     }
     const char *prompt = o->prompt ? o->prompt : "";
-    *size = strlen(prompt);
-    *text = strdup(prompt);
+    *size = o->prompt_bytes ? o->prompt_bytes : strlen(prompt);
+    *text = malloc(*size + 1);
     if (!*text) return fail(e, "prompt: memory: expected some, found none");
+    memcpy(*text, prompt, *size);
+    (*text)[*size] = 0;
     return o->escape ? unescape(*text, size, e) : 0;
 }
 

@@ -12,6 +12,7 @@
 #include "io/file.h"
 
 enum { VERSION = 1, VERSION_WINDOWS = 2 /* windows are all that there is of their layers */, MOST_MESSAGES = 1 << 20 };
+enum { MOST_TEXT = 64 << 20 }; /* of all messages */
 static const char magic[8] = "RUNCHAT";
 
 /* The head of the file; then tokens [n_tokens], messages, and of each layer and head keys and values (kv_cache_block).
@@ -199,12 +200,16 @@ static int check_head(const Head *h, const Generator *g, const char *path, Error
     return 0;
 }
 
-static int read_messages(Io *io, int n, size_t most, Turns *turns) {
+static int read_messages(Io *io, int n, Turns *turns) {
+    size_t left = MOST_TEXT;
     for (int i = 0; i < n; i++) {
         MessageHead head;
         if (get(io, &head, sizeof head)) return -1;
-        if (head.role >= ROLE_COUNT || head.n > most)
-            return fail(io->e, "%s: message %d: expected one that fits the file, found another", io->path, i);
+        if (head.role >= ROLE_COUNT)
+            return fail(io->e, "%s: message %d: expected a role, found %u", io->path, i, head.role);
+        if (head.n > left)
+            return fail(io->e, "%s: messages: expected at most %d bytes in all, found more", io->path, MOST_TEXT);
+        left -= head.n;
         char *text = malloc(head.n + 1);
         if (!text) return fail(io->e, "%s: memory: expected %zu bytes, found less", io->path, (size_t)head.n);
         text[head.n] = 0;
@@ -217,8 +222,7 @@ static int read_messages(Io *io, int n, size_t most, Turns *turns) {
     return 0;
 }
 
-/* size: bytes of the file. */
-static int read_all(Io *io, size_t size, Generator *g, int *tokens, Turns *turns, int *n_tokens) {
+static int read_all(Io *io, Generator *g, int *tokens, Turns *turns, int *n_tokens) {
     Head h;
     uint64_t sum;
     if (get(io, &h, sizeof h) || check_head(&h, g, io->path, io->e)) return -1;
@@ -228,7 +232,7 @@ static int read_all(Io *io, size_t size, Generator *g, int *tokens, Turns *turns
         if (tokens[i] < 0 || tokens[i] >= vocab)
             return fail(io->e, "%s: token %d: expected an id from 0 to %d, found %d", io->path, i, vocab - 1,
                         tokens[i]);
-    if (read_messages(io, (int)h.n_messages, size, turns)) return -1;
+    if (read_messages(io, (int)h.n_messages, turns)) return -1;
     g->n_cached = 0; /* from here on the cache is overwritten */
     const KvCache *cache = &g->session->state.attn.cache;
     if (all_rows(io, cache, n, false)) return -1;
@@ -253,8 +257,8 @@ int snapshot_read(const char *path, Generator *g, Turns *turns, Error *e) {
     }
     Io io = {file, hash_begin, path, e};
     int n = 0, *tokens = calloc((size_t)g->session->state.options.n_ctx, sizeof *tokens);
-    int status = tokens ? read_all(&io, (size_t)st.st_size, g, tokens, &messages, &n)
-                        : fail(e, "%s: memory: expected some, found none", path);
+    int status =
+        tokens ? read_all(&io, g, tokens, &messages, &n) : fail(e, "%s: memory: expected some, found none", path);
     fclose(file);
     if (!status) {
         memcpy(g->cached, tokens, (size_t)n * sizeof *tokens);

@@ -4,12 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "chat/turns.h"
+#include "io/json.h"
 
 char *batch_line_id(const cJSON *root, int number) {
-    char text[16];
+    char text[16], *printed = NULL;
+    size_t n;
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(root, "id");
-    if (cJSON_IsString(id) || cJSON_IsNumber(id)) return cJSON_PrintUnformatted(id);
+    if (cJSON_IsNumber(id)) return cJSON_PrintUnformatted(id);
+    if (cJSON_IsString(id)) {
+        FILE *out = open_memstream(&printed, &n);
+        if (!out) return NULL;
+        text_print_json(out, id->valuestring, json_bytes(id->valuestring, strlen(id->valuestring)));
+        if (fclose(out) == 0) return printed;
+        free(printed);
+        return NULL;
+    }
     snprintf(text, sizeof text, "%d", number);
     return strdup(text);
 }
@@ -17,6 +28,8 @@ char *batch_line_id(const cJSON *root, int number) {
 /* A number as a flag would have it. */
 static int set_value(Options *o, const char *key, const cJSON *value, Error *e) {
     char text[40];
+    if (cJSON_IsString(value) && strstr(value->valuestring, "\xc0\x80")) /* how json_parse leaves a NUL */
+        return fail(e, "%.40s: expected a text without NUL, found one", key);
     if (cJSON_IsString(value)) return options_set(o, key, value->valuestring, e);
     if (!cJSON_IsNumber(value)) return fail(e, "%.40s: expected a number or a text, found another type", key);
     double x = value->valuedouble;
@@ -101,6 +114,7 @@ static int read_job(BatchSource *from, Job *job, const cJSON *root, Error *e) {
     if (strcmp(prompt->string, "prompt") == 0) {
         if (!cJSON_IsString(prompt)) return fail(e, "prompt: expected a text, found another type");
         job->o.prompt = prompt->valuestring;
+        job->o.prompt_bytes = json_bytes(prompt->valuestring, strlen(prompt->valuestring));
     }
     return session_prompt(from->session, &job->o, &job->ids, &job->n, &job->text, &job->size, e);
 }

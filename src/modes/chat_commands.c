@@ -44,7 +44,9 @@ static int run_system(Chat *c, const char *argument, Error *e) {
     const Turns *t = &c->turns;
     bool there = t->n && t->list[0].role == ROLE_SYSTEM;
     if (!*argument) {
-        SAY(c, "system prompt: %s\n", there ? t->list[0].text : "the template's");
+        SAY(c, "system prompt: ");
+        if (there) text_print(c->o.log, t->list[0].text, t->list[0].n, c->o.raw); /* a session's may be a stranger's */
+        SAY(c, there ? "\n" : "the template's\n");
         return 0;
     }
     if (turns_system(&c->turns, argument, e)) return -1;
@@ -223,7 +225,8 @@ int chat_command(Chat *c, const char *line, Error *e) {
     argument += strspn(argument, " \t\n");
     for (const Command *k = commands; k->name; k++)
         if (strlen(k->name) == n && memcmp(k->name, line + 1, n) == 0) return k->run(c, argument, e);
-    SAY(c, "/%.*s: expected a command of /help (a message that begins with a slash: //)\n", (int)(n < 20 ? n : 20),
-        line + 1);
+    char shown[4 * 20 + 1];
+    text_show(shown, sizeof shown, line + 1, n, 20, false);
+    SAY(c, "/%s: expected a command of /help (a message that begins with a slash: //)\n", shown);
     return 0;
 }

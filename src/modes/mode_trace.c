@@ -352,14 +352,15 @@ static void svg_piece(FILE *out, const View *v, int id) {
         return;
     }
     size_t length;
+    enum { COLUMNS = 60 };
+    char shown[4 * COLUMNS + 1];
     const char *piece = tokenizer_piece(v->s->tokenizer, id, &length);
-    for (size_t i = 0; i < length; i++) {
-        unsigned char byte = (unsigned char)piece[i];
-        if (byte == '<') fputs("&lt;", out);
-        else if (byte == '>') fputs("&gt;", out);
-        else if (byte == '&') fputs("&amp;", out);
-        else if (byte < 0x20 || byte == 0x7f) fprintf(out, "\\x%02x", byte);
-        else fputc(byte, out);
+    text_show(shown, sizeof shown, piece, length, COLUMNS, false);
+    for (const char *c = shown; *c; c++) {
+        if (*c == '<') fputs("&lt;", out);
+        else if (*c == '>') fputs("&gt;", out);
+        else if (*c == '&') fputs("&amp;", out);
+        else fputc(*c, out);
     }
 }
 

@@ -20,5 +20,6 @@ typedef enum {
     FUZZ_HEADER,   /* numbers first: llama2.c's files */
     FUZZ_JINJA,
     FUZZ_REGEX,
+    FUZZ_SESSION, /* src/gen/snapshot.c */
 } FuzzFormat;
 extern const FuzzFormat fuzz_format;

@@ -455,6 +455,25 @@ static bool mutate_parts(Buffer *b, const Parts *p) {
     }
 }
 
+/* A head, whose counts stand at TOKENS and MESSAGES, tokens, messages; numbers of any four bytes behind them. */
+static void session_parts(const Buffer *b, Parts *p) {
+    enum { HEAD = 48, TOKENS = 36, MESSAGES = 40, MESSAGE_HEAD = 16 };
+    for (size_t at = 8; at < HEAD; at += 4) add(p, PART_NUMBER, at, 4, 0, 0);
+    uint64_t tokens = number_at(b, TOKENS, 4), messages = number_at(b, MESSAGES, 4);
+    size_t at = HEAD;
+    for (uint64_t i = 0; i < tokens && at + 4 <= b->n; i++, at += 4) add(p, PART_NUMBER, at, 4, 0, 0);
+    for (uint64_t i = 0; i < messages && at + MESSAGE_HEAD <= b->n; i++) {
+        uint64_t n = number_at(b, at + 8, 8);
+        if (n > b->n - at - MESSAGE_HEAD) break;
+        add(p, PART_NUMBER, at, 4, 0, 0);
+        add(p, PART_NUMBER, at + 8, 8, 0, 0);
+        add(p, PART_TEXT, at + MESSAGE_HEAD, (size_t)n, 8, 0);
+        add(p, PART_RECORD, at, MESSAGE_HEAD + (size_t)n, 0, MESSAGES); /* the count and the padding behind it */
+        at += MESSAGE_HEAD + (size_t)n;
+    }
+    for (int i = 0; i < 16 && at + 4 < b->n; i++) add(p, PART_NUMBER, at + below((b->n - at) / 4) * 4, 4, 0, 0);
+}
+
 /* The first numbers of a file, and any four bytes as a float. */
 static void header_parts(const Buffer *b, Parts *p) {
     for (size_t at = 0; at < 64 && at + 4 <= b->n; at += 4) add(p, PART_NUMBER, at, 4, 0, 0);
@@ -473,6 +492,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
         case FUZZ_GGUF: gguf_parts(&b, &p), done |= mutate_parts(&b, &p); break;
         case FUZZ_PROTOBUF: proto_parts(&b, &p, 0, b.n, 0), done |= mutate_parts(&b, &p); break;
         case FUZZ_HEADER: header_parts(&b, &p), done |= mutate_parts(&b, &p); break;
+        case FUZZ_SESSION: session_parts(&b, &p), done |= mutate_parts(&b, &p); break;
         case FUZZ_FILES: done |= mutate_files(&b, &p); break;
         case FUZZ_REGEX: done |= mutate_regex(&b); break;
         case FUZZ_JINJA: jinja_parts(&b, &p), done |= mutate_jinja(&b, &p); break;
