@@ -15,26 +15,6 @@
 /* By which it calls itself when it is called by it; see NAME in the Makefile. */
 #define INSTALLED_NAME "gpt2llama"
 
-/* libgomp reads its variables before main and writes to standard error what it does not understand of them; only those
- * that say where threads run are left to it. Runs before every library's constructors, a sanitizer's too. */
-#define BEFORE_ALL __attribute__((no_sanitize("address", "undefined", "thread")))
-BEFORE_ALL static int begins(const char *s, const char *with) {
-    while (*with && *s == *with) s++, with++;
-    return !*with;
-}
-
-BEFORE_ALL static void drop_openmp(int argc, char **argv, char **env) {
-    char **kept = env;
-    (void)argc, (void)argv;
-    for (; *env; env++) {
-        int places =
-            begins(*env, "OMP_PROC_BIND=") || begins(*env, "OMP_PLACES=") || begins(*env, "GOMP_CPU_AFFINITY=");
-        if (places || (!begins(*env, "OMP_") && !begins(*env, "GOMP_"))) *kept++ = *env;
-    }
-    *kept = NULL;
-}
-__attribute__((section(".preinit_array"), used)) static void (*const before_all)(int, char **, char **) = drop_openmp;
-
 /* Ctrl-C: the mode ends at the next token or row; a second one ends at once. */
 static void on_interrupt(int number) {
     (void)number;

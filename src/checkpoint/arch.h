@@ -269,10 +269,10 @@ struct Arch {
 extern const Arch archs[];
 extern const int n_archs;
 
-/* arch_find - by the name in the style's files; NULL: unknown, and e says which there are. */
 /* arch_variant - the row of the same name with or without experts. */
 const Arch *arch_variant(const Arch *a, bool experts);
 
+/* arch_find - by the name in the style's files; NULL: unknown, and e says which there are. */
 const Arch *arch_find(Style style, const char *name, size_t n, const char *path, Error *e);
 
 /* ---- RoPE rules (rope_rules.c) ----------------------------------------------------------------- */
