@@ -15,9 +15,11 @@ typedef struct {
     Stream stream;
     Sequence *sequence;
     int *read,
-        n_read; /* [n_ctx] tokens of a prompt whose keys and values are in the cache, of a job that is done too */
-    int row;    /* of the pass, whose logits choose the next token; -1: none */
-    bool ran;   /* part of the last pass */
+        n_read;       /* [n_ctx] tokens of a prompt whose keys and values are in the cache, of a job that is done too */
+    int row;          /* of the pass, whose logits choose the next token; -1: none */
+    bool ran;         /* part of the last pass, */
+    bool was_reading; /* which read tokens of its prompt */
+    bool failed;      /* no token could be chosen; the job's error says why */
 } Slot;
 
 typedef struct {
@@ -162,11 +164,23 @@ static Plan plan(Batch *b) {
     return p;
 }
 
-/* The slot's text goes on with the logits after its last token; false: it has ended. */
-static bool go_on(Batch *b, Slot *t, float *logits) {
-    Error *e = &t->job->error;
-    if (session_check_cache(b->s, &t->sequence->cache, e) || generator_sample(&t->g, logits, e)) return false;
-    if (generator_put(&t->g, &t->stream, e) != 1) return false;
+/* Chooses the next token of each text that has logits: every thread takes the next text, as each has a sampler and
+ * logits of its own. */
+static void sample(const Thread *thread, void *arg) {
+    Batch *b = arg;
+    size_t vocab = (size_t)b->s->model.config.vocab_size;
+    for (int i; team_next(thread, b->n, &i);) {
+        Slot *t = &b->slots[i];
+        if (!t->ran || t->row < 0) continue;
+        Error *e = &t->job->error;
+        t->failed = session_check_cache(b->s, &t->sequence->cache, e) ||
+                    generator_sample(&t->g, b->s->state.logits + (size_t)t->row * vocab, e);
+    }
+}
+
+/* The slot's text goes on with the token that was chosen; false: it has ended. */
+static bool go_on(Batch *b, Slot *t) {
+    if (t->failed || generator_put(&t->g, &t->stream, &t->job->error) != 1) return false;
     if (t->g.n_cached < b->n_ctx) return true;
     t->g.reason = "context";
     return false;
@@ -175,25 +189,30 @@ static bool go_on(Batch *b, Slot *t, float *logits) {
 static void step(Batch *b) {
     State *state = &b->s->state;
     const Model *m = &b->s->model;
-    size_t vocab = (size_t)m->config.vocab_size;
     double start = now();
     Plan p = plan(b);
     model_pass_spans(m, state, b->tokens, b->spans, p.n_spans);
-    if (p.n_rows) model_logits_rows(m, state, b->rows, p.n_rows);
-    double seconds = now() - start;
     for (Slot *t = b->slots; t < b->slots + b->n; t++) {
         const Span *span = b->spans;
         if (!t->ran) continue;
         while (span->sequence != t->sequence) span++;
-        bool reading = is_reading(t);
-        *(reading ? &t->g.prefill_seconds : &t->g.decode_seconds) += seconds;
-        if (reading) {
+        t->was_reading = is_reading(t);
+        if (t->was_reading) {
             t->n_read += span->n;
             t->g.n_prefill += span->n;
             b->count->n_read += span->n;
         }
         t->g.n_cached = span->pos + span->n;
-        if (t->row >= 0 && !go_on(b, t, state->logits + (size_t)t->row * vocab)) finish(b, t);
+    }
+    if (p.n_rows) {
+        model_logits_rows(m, state, b->rows, p.n_rows);
+        team_run(state->team, sample, b);
+    }
+    double seconds = now() - start;
+    for (Slot *t = b->slots; t < b->slots + b->n; t++) {
+        if (!t->ran) continue;
+        *(t->was_reading ? &t->g.prefill_seconds : &t->g.decode_seconds) += seconds;
+        if (t->row >= 0 && !go_on(b, t)) finish(b, t);
     }
 }
 
