@@ -263,7 +263,8 @@ def capture(model, tokens):
     first = lambda o: o[0] if isinstance(o, tuple) else o
     config = model.config
     gpt2 = config.model_type == "gpt2"
-    inner = model.transformer if gpt2 else model.model
+    inner = getattr(model, model.base_model_prefix)
+    named = lambda module, *names: next((m for n in names if (m := getattr(module, n, None)) is not None), None)
     heads = config.num_attention_heads
     d = getattr(config, "head_dim", None) or config.hidden_size // heads
 
@@ -290,14 +291,25 @@ def capture(model, tokens):
     def keep_embedding(_module, _args, output):  # Granite multiplies what the module gives
         out["embed"] = (output[0].detach().float() * getattr(config, "embedding_multiplier", 1)).contiguous().numpy().copy()
 
-    add = lambda module, hook: hooks.append(module.register_forward_hook(hook))
+    def keep_fused(prefix):  # all of q, all of k, all of v
+        def hook(_module, _args, output):
+            kv = config.num_key_value_heads * d
+            for name, x in zip("qkv", output[0].detach().float().split([heads * d, kv, kv], dim=-1)):
+                out[prefix + name] = x.reshape(x.shape[0], -1, d).contiguous().numpy().copy()
+        return hook
+
+    def add(module, hook):  # what a family does not have is not in the reference
+        if module is not None:
+            hooks.append(module.register_forward_hook(hook))
+
     if gpt2:
         add(inner.drop, keep("embed"))
         add(inner.ln_f, keep("final_norm"))
     else:
-        add(inner.embed_tokens, keep_embedding)
-        add(inner.norm, keep("final_norm"))
-    for i, layer in enumerate(inner.h if gpt2 else inner.layers):
+        add(model.get_input_embeddings(), keep_embedding)
+        add(named(inner, "norm", "final_layernorm", "final_layer_norm", "ln_f"), keep("final_norm"))
+    at = [0]
+    for i, layer in enumerate(named(inner, "layers", "h")):
         p = f"layers.{i}."
         add(layer, keep(p + "out", first))
         if gpt2:
@@ -306,11 +318,17 @@ def capture(model, tokens):
             add(layer.attn.c_proj, keep(p + "attn_out"))
             add(layer.ln_2, keep(p + "ffn_norm"))
         else:
-            add(layer.input_layernorm, keep(p + "attn_norm"))
+            attention = named(layer, "self_attn", "attention", "self_attention")
+            # Gemma's post_attention_layernorm is of what attention adds, OLMo 2 has no norm before either
+            after = named(layer, "post_feedforward_layernorm") is not None
+            before_ffn = ["pre_feedforward_layernorm"] + ([] if after else ["post_attention_layernorm", "feedforward_layernorm"])
+            add(named(layer, "input_layernorm", "attention_layernorm"), keep(p + "attn_norm"))
             for name in "qkv":
-                add(getattr(layer.self_attn, name + "_proj"), keep_heads(p + name))
-            add(layer.self_attn, keep(p + "attn_out", first))
-            add(layer.post_attention_layernorm, keep(p + "ffn_norm"))
+                add(named(attention, name + "_proj"), keep_heads(p + name))
+            add(named(attention, "qkv_proj"), keep_fused(p))
+            add(attention, keep(p + "attn_out", first))
+            add(named(layer, *before_ffn), keep(p + "ffn_norm"))
+            hooks.append(attention.register_forward_pre_hook(lambda *_, i=i: at.__setitem__(0, i)))
         mixture = getattr(layer, "block_sparse_moe", None) or getattr(layer, "mlp", None)
         if not getattr(layer, "shared_mlp", None):  # a sum outside of both modules
             add(mixture, keep(p + "ffn_out", first))
@@ -319,13 +337,13 @@ def capture(model, tokens):
             add(router, keep_router(p))
 
     module = sys.modules[type(model).__module__]
-    original, calls = getattr(module, "apply_rotary_pos_emb", None), [0]
+    original = getattr(module, "apply_rotary_pos_emb", None)
 
     def watched(q, k, *args, **kwargs):
         q_rot, k_rot = original(q, k, *args, **kwargs)
         for name, x in (("q_rot", q_rot), ("k_rot", k_rot)):
-            out[f"layers.{calls[0]}.{name}"] = x[0].detach().float().transpose(0, 1).contiguous().numpy().copy()
-        calls[0] += 1
+            if x.shape[-1] == d:  # else it has the rotated features alone
+                out[f"layers.{at[0]}.{name}"] = x[0].detach().float().transpose(0, 1).contiguous().numpy().copy()
         return q_rot, k_rot
 
     if original:

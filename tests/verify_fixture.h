@@ -21,7 +21,7 @@ typedef struct {
     Checkpoint ck;
     Config config;
     Weights weights; /* its layers are ours to break */
-    Layer layers[4];
+    Layer layers[8];
     Trace ref;
     void *owned[16];
     int n_owned;
@@ -48,7 +48,7 @@ static void fixture_close(Fixture *f) {
 
 typedef void Doctor(Fixture *f, Trace *ours);
 
-static void check(Fixture *f, Doctor *doctor, const char *tensor, const char *cause, int line) {
+static inline void check(Fixture *f, Doctor *doctor, const char *tensor, const char *cause, int line) {
     Model m;
     Trace ours;
     Verify v;

@@ -175,12 +175,69 @@ static void attempt(Case *c, const AttentionFormula *f, const Mat *wo, const flo
     explain_multiply(c, c->scratch, wo, bias, heads);
 }
 
+static double attempt_error(Case *c, const AttentionFormula *f, float *heads) {
+    const AttentionWeights *w = &c->m->weights.layers[c->layer].attn;
+    attempt(c, f, &w->wo, w->bo, heads);
+    return explain_distance(c->scratch, c->target, explain_size(c, c->step));
+}
+
+/* The number, of those in powers of e, that comes closest to the target: the best of a grid, then halved steps. */
+static double nearest(Case *c, AttentionFormula *f, double *number, double from, double to, float *heads) {
+    enum { GRID = 40, HALVINGS = 24 };
+    double best = from, error = INFINITY, step = (to - from) / GRID;
+    for (int i = 0; i <= GRID; i++) {
+        *number = exp(from + i * step);
+        double e = attempt_error(c, f, heads);
+        if (e < error) error = e, best = from + i * step;
+    }
+    for (int i = 0; i < HALVINGS; i++, step /= 2)
+        for (int side = -1; side <= 1; side += 2) {
+            *number = exp(best + side * step / 2);
+            double e = attempt_error(c, f, heads);
+            if (e < error) error = e, best += side * step / 2;
+        }
+    *number = exp(best);
+    attempt_error(c, f, heads);
+    return *number;
+}
+
+/* Another window, cap or scale than the model's. */
+static bool other_number(Case *c, const AttentionFormula *right, float *heads) {
+    const char *side = explain_side(c);
+    AttentionFormula f = *right;
+    for (f.window = 1; f.window < c->ref->n; f.window++) {
+        if (f.window == right->window || (attempt_error(c, &f, heads), !explain_by(c, c->scratch))) continue;
+        if (right->window)
+            return explain_say(
+                c, "window: %s a token sees the last %d positions, this model's layer %d has a window of %d", side,
+                f.window, c->layer, right->window);
+        return explain_say(c,
+                           "window missing: %s a token sees the last %d positions alone, this model's layer %d has no "
+                           "window",
+                           side, f.window, c->layer);
+    }
+    f = *right;
+    nearest(c, &f, &f.factor, log(right->factor) - 7, log(right->factor) + 7, heads);
+    if (explain_by(c, c->scratch))
+        return explain_say(c, "score scale: %s the scores are multiplied by %.5g, this model has %.5g", side, f.factor,
+                           right->factor);
+    f = *right;
+    nearest(c, &f, &f.cap, log(0.05), log(500), heads);
+    if (!explain_by(c, c->scratch)) return false;
+    if (right->cap > 0)
+        return explain_say(c, "soft cap: %s the scores are capped at %.4g, this model has %.4g", side, f.cap,
+                           right->cap);
+    return explain_say(c, "soft cap missing: %s the scores are capped at %.4g, this model has no cap", side, f.cap);
+}
+
 static bool explain_attention_of(Case *c, float *heads, float *v, float *rotated_v) {
     const Config *k = &c->m->config;
     const AttentionWeights *w = &c->m->weights.layers[c->layer].attn;
     bool rope = k->pos == POS_ROPE;
     const float *plain_q = explain_of(c->ref, c->layer, STEP_Q), *plain_k = explain_of(c->ref, c->layer, STEP_K);
-    AttentionFormula f = {.q = rope ? explain_of(c->ref, c->layer, STEP_Q_ROT) : plain_q,
+    AttentionFormula f = {.window = w->window,
+                          .cap = (double)k->attn.softcap,
+                          .q = rope ? explain_of(c->ref, c->layer, STEP_Q_ROT) : plain_q,
                           .k = rope ? explain_of(c->ref, c->layer, STEP_K_ROT) : plain_k,
                           .v = explain_of(c->ref, c->layer, STEP_V),
                           .factor = k->attn.scale > 0 ? (double)k->attn.scale : 1 / sqrt(k->head_dim)};
@@ -192,7 +249,24 @@ static bool explain_attention_of(Case *c, float *heads, float *v, float *rotated
     explain_judge(c, c->scratch);
     memcpy(rotated_v, v, explain_size(c, STEP_V) * sizeof *rotated_v);
     if (rope) rotate_v(c, rotated_v);
-    enum { V, K, Q, GROUPS, NO_MASK, NO_MASK_HERE, AHEAD, BEHIND, NO_SUM, NO_ROOT, DIM, TWICE, KINDS };
+    enum {
+        V,
+        K,
+        Q,
+        GROUPS,
+        NO_MASK,
+        NO_MASK_HERE,
+        AHEAD,
+        BEHIND,
+        NO_SUM,
+        NO_ROOT,
+        DIM,
+        TWICE,
+        NO_WINDOW,
+        NO_CAP,
+        NO_SINKS,
+        KINDS
+    };
     Attempt attempts[KINDS] = {
         [V] = {f, "V rotated: v is rotated by RoPE too; it must never be"},
         [K] = {f, "keys unrotated: they are read from the cache as they were before RoPE"},
@@ -206,6 +280,9 @@ static bool explain_attention_of(Case *c, float *heads, float *v, float *rotated
         [NO_ROOT] = {f, "score scale: the scores are not divided by sqrt(head_dim)"},
         [DIM] = {f, "score scale: the scores are divided by sqrt(dim / n_heads), head_dim differs from it"},
         [TWICE] = {f, "score scale: the scores are divided by head_dim, not by its square root"},
+        [NO_WINDOW] = {f, "window missing: a token sees all before it, not the last ones alone"},
+        [NO_CAP] = {f, "soft cap missing: the scores are not capped"},
+        [NO_SINKS] = {f, "attention sinks missing: they take no weight"},
     };
     attempts[V].f.v = rotated_v;
     if (rope && plain_k) attempts[K].f.k = plain_k;
@@ -220,10 +297,14 @@ static bool explain_attention_of(Case *c, float *heads, float *v, float *rotated
     attempts[NO_ROOT].f.factor = 1;
     attempts[DIM].f.factor = 1 / sqrt((double)k->dim / k->n_heads);
     attempts[TWICE].f.factor = 1.0 / k->head_dim;
+    attempts[NO_WINDOW].f.window = 0;
+    attempts[NO_CAP].f.cap = 0;
+    attempts[NO_SINKS].f.no_sinks = true;
     for (int i = 0; i < KINDS; i++) {
         attempt(c, &attempts[i].f, &w->wo, w->bo, heads);
         if (explain_by(c, c->scratch)) return explain_say(c, "%s: %s", explain_side(c), attempts[i].what);
     }
+    if (other_number(c, &f, heads)) return true;
     attempt(c, &f, &w->wo, NULL, heads);
     if (w->bo && explain_by(c, c->scratch)) return explain_say(c, "bias of wo: %s it is not added", explain_side(c));
     const Mat *wo = &w->wo;

@@ -41,13 +41,13 @@ static void norm_heads(Case *c, float *x) {
 }
 
 /* q or k as RoPE gets it: normed and clamped where the model does so. The caller frees it; NULL: no memory. */
-static float *rotation_input(Case *c, const float *x) {
+static float *rotation_input(Case *c, const float *x, bool norm) {
     size_t n = explain_size(c, c->step);
     float *y = malloc(n * sizeof *y);
     c->no_memory |= !y;
     if (!y) return NULL;
     memcpy(y, x, n * sizeof *y);
-    if (!normed_after(c)) norm_heads(c, y);
+    if (norm && !normed_after(c)) norm_heads(c, y);
     explain_clamp(c, y, n);
     return y;
 }
@@ -250,6 +250,62 @@ static bool explain_theirs(Case *c, const float *x, const Rotation *ours, const 
         scaled_here ? "wrong" : "missing", first, pairs, slowed, found.scale);
 }
 
+/* Is y = x times one number for each head at a position and one for each feature, as a norm with weights makes it? */
+static bool is_normed(const Case *c, const float *x, const float *y) {
+    int d = c->m->config.head_dim, rows = c->ref->n * (trace_cols(&c->m->config, c->step) / d), compared = 0;
+    double small = explain_largest(x, (size_t)rows * (size_t)d) / 20, first_scale = 0;
+    bool scaled = false; /* by another number in another row: weights alone would not do that */
+    for (int i = 1; i < d; i++) {
+        double first = 0;
+        for (int r = 0; r < rows; r++) {
+            const float *from = x + (size_t)r * (size_t)d, *to = y + (size_t)r * (size_t)d;
+            if (fabs((double)from[0]) < small || fabs((double)from[i]) < small) continue;
+            double scale = (double)to[0] / (double)from[0], ratio = (double)to[i] / (double)from[i] / scale;
+            if (first_scale == 0) first_scale = scale;
+            scaled |= fabs(scale - first_scale) > 1e-2 * fabs(scale);
+            if (first == 0) first = ratio;
+            else if (!(fabs(ratio / first - 1) < 1e-2)) return false;
+            else compared++;
+        }
+    }
+    return scaled && compared > d;
+}
+
+/* What families do otherwise: a norm of q and k, and a second table of angles. */
+static bool explain_family(Case *c, const float *plain, const float *x, const Rotation *right, const char *what) {
+    const Config *k = &c->m->config;
+    const AttentionWeights *w = &c->m->weights.layers[c->layer].attn;
+    const char *side = explain_side(c);
+    int n = c->ref->n;
+    if (w->q_norm) {
+        rotate(c, plain, right, 0, 0);
+        if (explain_by(c, c->scratch)) return explain_say(c, "q/k norm missing: %s %s is not normed", side, what);
+    } else {
+        Rotation back = *right;
+        for (int i = 0; i < back.pairs; i++) back.freq[i] = -right->freq[i];
+        back.scale = 1 / right->scale;
+        rotate(c, c->target, &back, 0, 0);
+        if (is_normed(c, plain, c->scratch))
+            return explain_say(c, "q/k norm missing: %s %s is normed before RoPE, this model has no such norm", side,
+                               what);
+    }
+    bool two = false;
+    for (int i = 0; i < k->n_layers; i++) two |= c->m->weights.layers[i].attn.rope == ROPE_LOCAL;
+    for (int other = 0; two && other < 2; other++) {
+        const RopeConfig *rope = other ? &k->rope_local : &k->rope;
+        Rotation r;
+        if (rope == explain_rope(c)) continue;
+        formula_rotation(&r, rope, n);
+        if (rotation_fits(c, x, &r, 0, 0))
+            return explain_say(
+                c,
+                "theta of the wrong layer kind: %s layer %d is rotated as the layers with%s a window are, by "
+                "theta %g",
+                side, c->layer, other ? "" : "out", rope->theta);
+    }
+    return false;
+}
+
 void explain_rotation(Case *c) {
     const char *what = c->step == STEP_Q_ROT ? "q" : "k";
     Step before = c->step == STEP_Q_ROT ? STEP_Q : STEP_K;
@@ -262,12 +318,14 @@ void explain_rotation(Case *c) {
     formula_rotation(&right, explain_rope(c), c->ref->n);
     if (c->m->weights.layers[c->layer].attn.rope == ROPE_NONE)
         for (int i = 0; i < right.pairs; i++) right.freq[i] = 0, right.scale = 1;
-    float *x = rotation_input(c, theirs), *y = rotation_input(c, ours);
+    float *x = rotation_input(c, theirs, true), *y = rotation_input(c, ours, true);
     if (x && y) {
         rotate(c, x, &right, 0, 0);
         if (normed_after(c)) norm_heads(c, c->scratch);
         explain_judge(c, c->scratch);
-        if (c->here) explain_ours(c, y, &right, what);
+        float *plain = rotation_input(c, c->here ? ours : theirs, false);
+        if (!plain || explain_family(c, plain, c->here ? y : x, &right, what)) free(plain);
+        else if (free(plain), c->here) explain_ours(c, y, &right, what);
         else explain_theirs(c, x, &right, what);
     }
     free(x);

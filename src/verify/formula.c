@@ -113,9 +113,9 @@ int formula_attention(float *out, const Config *c, const AttentionWeights *w, in
             int known = !f->together ? n : t < f->together ? f->together : t + 1;
             int seen = known - t > f->ahead + 1 ? t + f->ahead + 1 : known;
             if (seen < 1) seen = 1; /* the first token has nothing but itself to see */
-            int first = w->window && t >= w->window ? t - w->window + 1 : 0;
-            double cap = (double)c->attn.softcap, sink = w->sinks ? (double)w->sinks[h] : -INFINITY, max = sink,
-                   sum = 0;
+            int first = f->window && t >= f->window ? t - f->window + 1 : 0;
+            bool sinks = w->sinks && !f->no_sinks;
+            double sink = sinks ? (double)w->sinks[h] : -INFINITY, max = sink, sum = 0;
             double factor = f->factor;
             if (c->attn.temperature > 0)
                 factor *= 1 + (double)c->attn.temperature * log(1 + floor((double)t / c->attn.temperature_ctx));
@@ -123,11 +123,11 @@ int formula_attention(float *out, const Config *c, const AttentionWeights *w, in
                 p[s] = 0;
                 for (size_t i = 0; i < d; i++) p[s] += (double)q[i] * (double)k[(size_t)s * kv_dim + i];
                 p[s] *= factor;
-                if (cap > 0) p[s] = cap * tanh(p[s] / cap);
+                if (f->cap > 0) p[s] = f->cap * tanh(p[s] / f->cap);
                 max = fmax(max, p[s]);
             }
             for (int s = first; s < seen; s++) sum += p[s] = exp(p[s] - max);
-            if (w->sinks) sum += exp(sink - max);
+            if (sinks) sum += exp(sink - max);
             if (f->no_softmax) sum = exp(-max); /* leaves exp(score) */
             for (size_t i = 0; i < d; i++) {
                 double mixed = 0;

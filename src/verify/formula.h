@@ -36,8 +36,11 @@ void formula_rotation(Rotation *r, const RopeConfig *c, int seq_len);
 void formula_rotate(float *x, int n, int heads, int head_dim, const Rotation *r, const int *position);
 
 /* AttentionFormula - softmax(q k^T * factor) v for every query head, right or wrong. What else a family does to the
- * scores (soft cap, window, sinks, temperature by position) is taken from Config and weights. */
+ * scores (temperature by position) is taken from Config and weights. */
 typedef struct {
+    int window;       /* 0: none */
+    double cap;       /* of the scores; 0: none */
+    bool no_sinks;    /* mistake: the sinks take no weight */
     bool interleaved; /* mistake: query head h reads KV head h % n_kv_heads */
     int ahead;        /* mistake: tokens that are seen beyond the own one; INT_MAX / 2: no mask. -1: not even itself */
     int together;     /* with ahead: the first so many tokens were computed at once and see only each other; 0: all */
