@@ -64,7 +64,7 @@ void norm_whole_rows(const Pass *p, float *x, const Norm *w, int dim, int whole,
 }
 
 Rows norm_rows(const Pass *p, const RowBuffer *out, const float *x, Norm w) {
-    bool few = p->n <= GEMV_MAX_ROWS;
+    bool few = p->n <= OWN_MAX_ROWS;
     Rows y = few ? rows_open_own(out, p) : rows_open(out, p);
     size_t from = 0, to = (size_t)p->n;
     if (!few) team_share(p->t, to, ROWS_TILE, &from, &to);

@@ -1,18 +1,19 @@
 #include "ops.h"
 
 enum {
-    GRAIN = 32,            /* columns of a piece: a multiple of it; whole panels of every instruction set */
-    CHUNKS_PER_THREAD = 8, /* in decode, for load balance */
-    MIN_COLUMNS = 64,      /* of a chunk: below this the atomic costs more than the work */
-    CACHED_ROWS = 64,      /* rows of weights that stay in the cache for the second and third row of activations */
+    GRAIN = 32,             /* columns of a piece: a multiple of it; whole panels of every instruction set */
+    CHUNKS_PER_THREAD = 8,  /* for load balance, where reading the weights is what takes the time */
+    MIN_COLUMNS = 64,       /* of such a chunk: below this the atomic costs more than the work */
+    PIECES_PER_THREAD = 16, /* where multiplying is; within a piece the next panel is prefetched */
     MOST_TILE_ROWS = 8
 };
 
 int matmul_columns(const Thread *t, int columns, const Rows *x) {
     if (t->n == 1) return columns;
-    if (x->tile > 1) return GRAIN;
-    int size = columns / (CHUNKS_PER_THREAD * t->n) / GRAIN * GRAIN;
-    return size < MIN_COLUMNS ? MIN_COLUMNS : size;
+    bool few = x->n <= ROWS_TILE;
+    int pieces = (few ? CHUNKS_PER_THREAD : PIECES_PER_THREAD) * t->n, least = few ? MIN_COLUMNS : GRAIN;
+    int size = columns / pieces / GRAIN * GRAIN;
+    return size < least ? least : size;
 }
 
 bool matmul_next(const Thread *t, int rows, const Rows *x, int *from, int *to) {
@@ -25,14 +26,8 @@ bool matmul_next(const Thread *t, int rows, const Rows *x, int *from, int *to) {
 
 void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, const Rows *x, bool add, int from,
                   int to) {
-    if (x->tile > 1) {
-        x->kernels->gemm(y, y_stride, w, from, to, x, add);
-    } else {
-        int size = x->n == 1 ? to - from : CACHED_ROWS;
-        for (int r = from; r < to; r += size)
-            for (int i = 0; i < x->n; i++)
-                x->kernels->gemv(y + (size_t)i * y_stride, w, r, r + size < to ? r + size : to, x, i, add);
-    }
+    if (x->tile > 1) x->kernels->gemm(y, y_stride, w, from, to, x, add);
+    else x->kernels->gemv(y, w, from, to, x, 0, add);
     for (int i = 0; i < x->n && bias; i++)
         for (int r = from; r < to; r++) y[(size_t)i * y_stride + (size_t)r] += bias[r];
 }

@@ -12,7 +12,7 @@ static size_t int8_bytes(size_t n, size_t dim) {
     return blocks * QK + 3 * each_bytes(blocks);
 }
 
-static size_t own_floats(size_t dim) { return round_up(GEMV_MAX_ROWS * dim, 16); }
+static size_t own_floats(size_t dim) { return round_up(OWN_MAX_ROWS * dim, 16); }
 
 void row_buffer_take(RowBuffer *b, Arena *a, int n_batch, int dim) {
     b->dim = dim;
@@ -22,7 +22,7 @@ void row_buffer_take(RowBuffer *b, Arena *a, int n_batch, int dim) {
 
 void row_buffer_take_own(RowBuffer *b, Arena *a, int n_threads) {
     size_t dim = (size_t)b->dim;
-    b->own_bytes = round_up(own_floats(dim) * sizeof(float) + int8_bytes(GEMV_MAX_ROWS, dim), 64);
+    b->own_bytes = round_up(own_floats(dim) * sizeof(float) + int8_bytes(OWN_MAX_ROWS, dim), 64);
     b->own = arena_take(a, (size_t)n_threads, b->own_bytes);
 }
 
@@ -34,7 +34,7 @@ void row_buffer_take_tiles(RowBuffer *b, Arena *a, int n_tiles, int dim) {
 
 static Rows open_at(float *x, void *int8, int dim, const Pass *p, int n) {
     Rows a = {.kernels = p->kernels, .x = x, .n = n, .dim = dim, .exact = p->exact};
-    a.tile = a.n > GEMV_MAX_ROWS ? ROWS_TILE : 1;
+    a.tile = a.n > 1 ? ROWS_TILE : 1;
     a.blocks = p->int8 && p->kernels->int8 && dim % QK == 0 ? dim / QK : 0;
     if (!a.blocks) return a;
     size_t blocks = round_up((size_t)a.n, (size_t)a.tile) * (size_t)a.blocks, each = each_bytes(blocks);
@@ -78,14 +78,6 @@ void rows_quantize(const Rows *a, int r, int from, int to) {
     int blocks = (to - from) / QK, tile = a->tile;
     size_t at = ((size_t)(r / tile) * (size_t)a->blocks + (size_t)(from / QK)) * (size_t)tile + (size_t)(r % tile);
     a->kernels->quantize(a->q + at * QK, a->d + at, a->sum + at, a->d_sum + at, tile, rows_at(a, r) + from, blocks);
-    for (int pad = r + 1; r == a->n - 1 && pad % tile; pad++) { /* the last tile is filled up with zeros */
-        at++;
-        for (size_t i = at, end = at + (size_t)(blocks * tile); i < end; i += (size_t)tile) {
-            memset(a->q + i * QK, 0, QK);
-            a->d[i] = a->d_sum[i] = 0;
-            a->sum[i][0] = a->sum[i][1] = 0;
-        }
-    }
 }
 
 void rows_quantize_all(const Pass *p, const Rows *a) {

@@ -4,15 +4,15 @@
 #include "kernels/kernels.h"
 #include "pass.h"
 
-/* Up to this many rows go through gemv one by one; more go through gemm in tiles of ROWS_TILE rows. */
-enum { GEMV_MAX_ROWS = 3 };
+/* Up to this many rows each thread norms and quantizes for itself, which costs less than a barrier. */
+enum { OWN_MAX_ROWS = ROWS_TILE };
 
 /* RowBuffer - memory for the Rows of any pass of at most n_batch rows. */
 typedef struct {
     int dim;
     float *x;   /* [n_batch, dim] */
     void *int8; /* their int8 form */
-    char *own;  /* [n_threads, own_bytes] or NULL: the same for GEMV_MAX_ROWS rows of each thread */
+    char *own;  /* [n_threads, own_bytes] or NULL: the same for OWN_MAX_ROWS rows of each thread */
     size_t own_bytes;
 } RowBuffer;
 
@@ -24,7 +24,7 @@ void row_buffer_take_own(RowBuffer *b, Arena *a, int n_threads);
 void row_buffer_take_tiles(RowBuffer *b, Arena *a, int n_tiles, int dim);
 Rows rows_open_tiles(const RowBuffer *b, const Pass *p, int tile, int n);
 
-/* rows_open - the pass's rows in the buffer; rows_open_own - in this thread's part of it, for p->n <= GEMV_MAX_ROWS. */
+/* rows_open - the pass's rows in the buffer; rows_open_own - in this thread's part of it, for p->n <= OWN_MAX_ROWS. */
 Rows rows_open(const RowBuffer *b, const Pass *p);
 Rows rows_open_own(const RowBuffer *b, const Pass *p);
 float *rows_at(const Rows *a, int r);

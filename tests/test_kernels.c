@@ -187,6 +187,16 @@ static void products(void **state) {
                 check_product(k, (DType)t, shapes[i][0], shapes[i][1], shapes[i][2], extreme);
 }
 
+/* One row to nine: every size of a tile, with whole panels and what is left of one. */
+static void few_rows(void **state) {
+    const Kernels *k = level(state);
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        for (int n = 1; n <= 9; n++) {
+            check_product(k, (DType)t, 75, 768, n, false);
+            check_product(k, (DType)t, 34, 288, n, true);
+        }
+}
+
 /* An element has the same bits in a product of many rows and alone, whatever columns are made with it. */
 static void gemm_is_exact(void **state) {
     const Kernels *k = level(state);
@@ -377,13 +387,10 @@ int main(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *name = (void *)(uintptr_t)names[i];
         const struct CMUnitTest tests[] = {
-            cmocka_unit_test_prestate(products, name),
-            cmocka_unit_test_prestate(gemm_is_exact, name),
-            cmocka_unit_test_prestate(activations_in_8_bits, name),
-            cmocka_unit_test_prestate(nan_stays_nan, name),
-            cmocka_unit_test_prestate(exp_within_2_ulp, name),
-            cmocka_unit_test_prestate(elementwise, name),
-            cmocka_unit_test_prestate(tiles, name),
+            cmocka_unit_test_prestate(products, name),      cmocka_unit_test_prestate(few_rows, name),
+            cmocka_unit_test_prestate(gemm_is_exact, name), cmocka_unit_test_prestate(activations_in_8_bits, name),
+            cmocka_unit_test_prestate(nan_stays_nan, name), cmocka_unit_test_prestate(exp_within_2_ulp, name),
+            cmocka_unit_test_prestate(elementwise, name),   cmocka_unit_test_prestate(tiles, name),
         };
         failures += cmocka_run_group_tests_name(names[i], tests, NULL, NULL);
     }

@@ -3,7 +3,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { LANES = 16, TILE_ROWS = 8, TILE_COLS = 32, QTILE_ROWS = 8 };
+enum { LANES = 16, TILE_ROWS = 8, TILE_COLS = 32, QTILE_ROWS = 4, Q_VECTORS = 2 };
 typedef __m512 V;
 typedef __m512i I;
 
@@ -34,6 +34,51 @@ static inline V v_scale_exponent(V x, V bits) {
 static inline I i_zero(void) { return _mm512_setzero_si512(); }
 static inline I i_set1(int x) { return _mm512_set1_epi32(x); }
 static inline I i_load(const void *p) { return _mm512_loadu_si512(p); }
+static inline void i_store(void *p, I x) { _mm512_storeu_si512(p, x); }
+static inline I i_set8(char x) { return _mm512_set1_epi8(x); }
+static inline I i_same16(const void *p) { return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p)); }
+static inline I i_and(I a, I b) { return _mm512_and_si512(a, b); }
+static inline I i_or(I a, I b) { return _mm512_or_si512(a, b); }
+static inline I i_xor(I a, I b) { return _mm512_xor_si512(a, b); }
+static inline I i_add(I a, I b) { return _mm512_add_epi32(a, b); }
+static inline I i_min(I a, I b) { return _mm512_min_epi32(a, b); }
+static inline I i_max(I a, I b) { return _mm512_max_epi32(a, b); }
+static inline I i_shuffle8(I a, I b) { return _mm512_shuffle_epi8(a, b); }
+static inline I i_unpacklo32(I a, I b) { return _mm512_unpacklo_epi32(a, b); }
+static inline I i_unpackhi32(I a, I b) { return _mm512_unpackhi_epi32(a, b); }
+static inline I i_unpacklo64(I a, I b) { return _mm512_unpacklo_epi64(a, b); }
+static inline I i_unpackhi64(I a, I b) { return _mm512_unpackhi_epi64(a, b); }
+#define i_srl16(x, n) _mm512_srli_epi16(x, n)
+#define i_sll16(x, n) _mm512_slli_epi16(x, n)
+static inline I i_srl32(I x, int n) { return _mm512_srl_epi32(x, _mm_cvtsi32_si128(n)); }
+static inline I i_sll32(I x, int n) { return _mm512_sll_epi32(x, _mm_cvtsi32_si128(n)); }
+static inline I i_sra32(I x, int n) { return _mm512_sra_epi32(x, _mm_cvtsi32_si128(n)); }
+static inline I i_each_dword(int byte) { /* to shuffle by: that byte of each lane's own dword */
+    return _mm512_add_epi32(i_same16((const int[4]){0, 0x04040404, 0x08080808, 0x0c0c0c0c}), i_set1(byte));
+}
+static inline I i_where(I x, I mask, char value) {
+    return _mm512_maskz_set1_epi8(_mm512_test_epi8_mask(x, mask), value);
+}
+static inline V v_of_bits(I x) { return _mm512_castsi512_ps(x); }
+static inline V v_of_f16(I x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)); }
+static inline __m128i piece(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
+static inline I i_pieces(const uint8_t *p, size_t stride) {
+    __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(piece(p)), piece(p + stride), 1);
+    __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(piece(p + 2 * stride)), piece(p + 3 * stride), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+static inline int dword(const uint8_t *p) {
+    int x;
+    __builtin_memcpy(&x, p, sizeof x);
+    return x;
+}
+static inline __m256i dwords8(const uint8_t *p, size_t s) {
+    return _mm256_setr_epi32(dword(p), dword(p + s), dword(p + 2 * s), dword(p + 3 * s), dword(p + 4 * s),
+                             dword(p + 5 * s), dword(p + 6 * s), dword(p + 7 * s));
+}
+static inline I i_dwords(const uint8_t *p, size_t s) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(dwords8(p, s)), dwords8(p + 8 * s, s), 1);
+}
 static inline I i_dot(I acc, I u, I s) { return _mm512_dpbusd_epi32(acc, u, s); }
 
 static inline __m256i dot_u8s8(__m256i acc, __m256i u, __m256i s) { return _mm256_dpbusd_epi32(acc, u, s); }

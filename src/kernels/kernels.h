@@ -21,7 +21,7 @@ typedef struct {
     const Kernels *kernels;
     float *x; /* [n, dim] f32 */
     int n, dim;
-    int tile;          /* 1, or ROWS_TILE: the rows are padded to a multiple of it with zeros */
+    int tile;          /* 1, or ROWS_TILE: there is room for a multiple of it */
     bool exact;        /* same bits for every n: gemv adds up in the order in which gemm does, at some cost */
     int blocks;        /* dim / 32; 0: no int8 form, because none is needed or dim is not a multiple */
     int8_t *q;         /* [padded rows * blocks, 32] in [-127, 127] */

@@ -3,7 +3,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { LANES = 8, TILE_ROWS = 6, TILE_COLS = 16, QTILE_ROWS = 4 };
+enum { LANES = 8, TILE_ROWS = 6, TILE_COLS = 16, QTILE_ROWS = 2, Q_VECTORS = 2 };
 typedef __m256 V;
 typedef __m256i I;
 
@@ -37,3 +37,46 @@ static inline V v_scale_exponent(V x, V bits) {
 static inline I i_zero(void) { return _mm256_setzero_si256(); }
 static inline I i_set1(int x) { return _mm256_set1_epi32(x); }
 static inline I i_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline void i_store(void *p, I x) { _mm256_storeu_si256((__m256i *)p, x); }
+static inline I i_set8(char x) { return _mm256_set1_epi8(x); }
+static inline I i_same16(const void *p) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p)); }
+static inline I i_and(I a, I b) { return _mm256_and_si256(a, b); }
+static inline I i_or(I a, I b) { return _mm256_or_si256(a, b); }
+static inline I i_xor(I a, I b) { return _mm256_xor_si256(a, b); }
+static inline I i_add(I a, I b) { return _mm256_add_epi32(a, b); }
+static inline I i_min(I a, I b) { return _mm256_min_epi32(a, b); }
+static inline I i_max(I a, I b) { return _mm256_max_epi32(a, b); }
+static inline I i_shuffle8(I a, I b) { return _mm256_shuffle_epi8(a, b); }
+static inline I i_unpacklo32(I a, I b) { return _mm256_unpacklo_epi32(a, b); }
+static inline I i_unpackhi32(I a, I b) { return _mm256_unpackhi_epi32(a, b); }
+static inline I i_unpacklo64(I a, I b) { return _mm256_unpacklo_epi64(a, b); }
+static inline I i_unpackhi64(I a, I b) { return _mm256_unpackhi_epi64(a, b); }
+#define i_srl16(x, n) _mm256_srli_epi16(x, n)
+#define i_sll16(x, n) _mm256_slli_epi16(x, n)
+static inline I i_srl32(I x, int n) { return _mm256_srl_epi32(x, _mm_cvtsi32_si128(n)); }
+static inline I i_sll32(I x, int n) { return _mm256_sll_epi32(x, _mm_cvtsi32_si128(n)); }
+static inline I i_sra32(I x, int n) { return _mm256_sra_epi32(x, _mm_cvtsi32_si128(n)); }
+static inline I i_each_dword(int byte) { /* to shuffle by: that byte of each lane's own dword */
+    return _mm256_add_epi32(i_same16((const int[4]){0, 0x04040404, 0x08080808, 0x0c0c0c0c}), i_set1(byte));
+}
+static inline I i_where(I x, I mask, char value) {
+    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(x, mask), mask), _mm256_set1_epi8(value));
+}
+static inline V v_of_bits(I x) { return _mm256_castsi256_ps(x); }
+static inline V v_of_f16(I x) {
+    x = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
+    return _mm256_cvtph_ps(_mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
+}
+static inline __m128i piece(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
+static inline I i_pieces(const uint8_t *p, size_t stride) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(piece(p)), piece(p + stride), 1);
+}
+static inline int dword(const uint8_t *p) {
+    int x;
+    __builtin_memcpy(&x, p, sizeof x);
+    return x;
+}
+static inline I i_dwords(const uint8_t *p, size_t s) {
+    return _mm256_setr_epi32(dword(p), dword(p + s), dword(p + 2 * s), dword(p + 3 * s), dword(p + 4 * s),
+                             dword(p + 5 * s), dword(p + 6 * s), dword(p + 7 * s));
+}

@@ -7,13 +7,15 @@
 
 #include "kernels/kernels.h"
 
-#define INLINE       static inline __attribute__((always_inline))
-#define IN_MEMORY(x) __asm__("" : "+m"(x)) /* the compiler forgets what it knows of x */
+#define INLINE         static inline __attribute__((always_inline))
+#define IN_MEMORY(x)   __asm__("" : "+m"(x)) /* the compiler forgets what it knows of x */
+#define IN_REGISTER(x) __asm__("" : "+x"(x)) /* and does not regroup the sum that x is */
 
 #include "kernels/simd_math.h"
 #include "kernels/simd_weights.h"
 #include "kernels/simd_gemv.h"
 #include "kernels/simd_gemv_exact.h"
+#include "kernels/simd_panel.h"
 #include "kernels/simd_gemm.h"
 
 /* ---- The table ------------------------------------------------------------------------------------- */

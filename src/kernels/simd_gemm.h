@@ -1,117 +1,137 @@
-/* simd_gemm - prefill: panels of weight rows, interleaved so that a vector holds one column of many rows.
- * A part of simd_body.h. */
+/* simd_gemm - two rows of activations or more: packed panels of weight rows times tiles of activations (the
+ * micro-kernel and its packing as in Goto & van de Geijn, Anatomy of high-performance matrix multiplication). A part of
+ * simd_body.h. */
 #pragma once
 
-enum { Q_BLOCKS = 64, F_COLS = 1024 }; /* of a panel: 2048 columns, 1024 columns */
-
-typedef struct {
-    _Alignas(64) uint8_t q[Q_BLOCKS * LANES * QK];            /* [blocks, 8 steps, LANES rows, 4 columns] */
-    float d[2 * Q_BLOCKS * LANES], min[2 * Q_BLOCKS * LANES]; /* [blocks, 1, or 2 for a type that has_halves, LANES] */
-} QPanel;
-
-INLINE void panel_q(QPanel *panel, const Mat *w, int r0, int rows, int b0, int blocks, DType t) {
-    const int parts = has_halves(t) ? 2 : 1;
-    for (int b = 0; b < blocks; b++) {
-        for (int g = 0; g < LANES; g += 8) {
-            __m256i v[8];
-            for (int i = 0; i < 8; i++) {
-                float *d = panel->d + parts * b * LANES + g + i, *min = panel->min + parts * b * LANES + g + i;
-                v[i] = _mm256_setzero_si256();
-                for (int part = 0; part < parts; part++) d[part * LANES] = min[part * LANES] = 0;
-                if (g + i >= rows) continue;
-                const uint8_t *p = block_of(w, r0 + g + i, b0 + b, t);
-                v[i] = block_ints(p, b, t);
-                if (is_signed(t) && HAS_VNNI) v[i] = _mm256_xor_si256(v[i], _mm256_set1_epi8((char)0x80));
-                for (int part = 0; part < parts; part++)
-                    d[part * LANES] = has_halves(t) ? half_scale(min + part * LANES, p, b, part, t)
-                                                    : block_scale(min, w, r0 + g + i, b0 + b, t);
-            }
-            transpose8(v);
-            for (int s = 0; s < 8; s++)
-                _mm256_store_si256((__m256i *)(void *)(panel->q + (b * 8 + s) * LANES * 4 + g * 4), v[s]);
+/* The micro-kernel: c[m tokens][Q_ROWS] (+)= panel * activations. a_at: index of the first token's first block. The
+ * unsigned form u = w + zero is compensated in the integers: the accumulator starts at -zero * sum(q). */
+INLINE void tile_of_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Rows *a, size_t a_at, int m,
+                      int zero, bool add, DType t) {
+    const int parts = has_halves(t) ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
+    const bool zeros = !has_min(t) && (HAS_VNNI || !is_signed(t));
+    int32_t start[2 * Q_BLOCKS][4];
+    for (int b = 0; b < blocks && zeros; b++) {
+        const int both = -zero & 0xffff;
+        __m128i sums = _mm_loadu_si128((const __m128i *)(const void *)(a->sum + a_at + (size_t)(b * a->tile)));
+        for (int part = 0; part < parts; part++) {
+            __m128i times = _mm_set1_epi32(parts == 1 ? both | both << 16 : part ? both << 16 : both);
+            _mm_storeu_si128((__m128i *)(void *)start[b * parts + part], _mm_madd_epi16(sums, times));
         }
     }
-}
-
-/* c[QTILE_ROWS tokens][LANES rows] (+)= panel * activations. a_at: index of the first token's first block. The unsigned
- * form u = w + zero is compensated in the integers: the accumulator starts at -zero * sum(q). */
-INLINE void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Rows *a, size_t a_at, bool add,
-                   DType t) {
-    const int zero = offset_of(t);
-    const int parts = has_halves(t) ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
-    V f[QTILE_ROWS];
-    for (int i = 0; i < QTILE_ROWS; i++) f[i] = add ? v_load(c + (size_t)i * c_stride) : v_zero();
+    V f[QTILE_ROWS][Q_VECTORS];
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < Q_VECTORS; j++) f[i][j] = add ? v_load(c + (size_t)i * c_stride + j * LANES) : v_zero();
+    const uint8_t *p = panel->q;
+    const float *d = panel->d, *min = panel->min;
     for (int b = 0; b < blocks; b++, a_at += (size_t)a->tile) {
         const int8_t *q = a->q + a_at * QK;
 #pragma GCC unroll 2
-        for (int part = 0; part < parts; part++) {
-            I acc[QTILE_ROWS];
-            for (int i = 0; i < QTILE_ROWS; i++) {
-                const int16_t *sum = a->sum[a_at + (size_t)i];
-                acc[i] = zero ? i_set1(-zero * (parts == 2 ? sum[part] : sum_of(sum))) : i_zero();
-            }
-            const uint8_t *p = panel->q + (b * 8 + part * steps) * LANES * 4;
+        for (int part = 0; part < parts; part++, d += Q_ROWS, min += Q_ROWS, p += steps * Q_ROWS * 4) {
+            I acc[QTILE_ROWS][Q_VECTORS];
+            for (int i = 0; i < m; i++)
+                for (int j = 0; j < Q_VECTORS; j++) acc[i][j] = zeros ? i_set1(start[b * parts + part][i]) : i_zero();
 #if !HAS_VNNI
             /* 16 bits hold so many pair sums of a lane, each at most (2^bits - 1) * 127 * 2. */
             const int fit = bits_of(t) <= 4 ? 8 : bits_of(t) == 5 ? 4 : 2, most = fit < steps ? fit : steps;
-            I pairs[QTILE_ROWS];
-            for (int i = 0; i < QTILE_ROWS; i++) pairs[i] = i_zero();
+            I pairs[QTILE_ROWS][Q_VECTORS];
+            for (int i = 0; i < m; i++)
+                for (int j = 0; j < Q_VECTORS; j++) pairs[i][j] = i_zero();
 #endif
 #pragma GCC unroll 8
             for (int s = 0; s < steps; s++) {
-                I v = i_load(p + s * LANES * 4);
-#if !HAS_VNNI
-                I magnitude = is_signed(t) ? _mm256_abs_epi8(v) : v;
-#endif
-                for (int i = 0; i < QTILE_ROWS; i++) {
+                I v[Q_VECTORS];
+                for (int j = 0; j < Q_VECTORS; j++) v[j] = i_load(p + (s * Q_VECTORS + j) * LANES * 4);
+                for (int i = 0; i < m; i++) {
                     int32_t four;
                     memcpy(&four, q + i * QK + (part * steps + s) * 4, sizeof four);
+                    for (int j = 0; j < Q_VECTORS; j++) {
 #if HAS_VNNI
-                    acc[i] = i_dot(acc[i], v, i_set1(four));
+                        acc[i][j] = i_dot(acc[i][j], v[j], i_set1(four));
 #else
-                    if (is_signed(t)) {
-                        acc[i] = dot_u8s8(acc[i], magnitude, _mm256_sign_epi8(i_set1(four), v));
-                        continue;
-                    }
-                    pairs[i] = _mm256_add_epi16(pairs[i], _mm256_maddubs_epi16(v, i_set1(four)));
-                    if ((s + 1) % most) continue;
-                    acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(pairs[i], _mm256_set1_epi16(1)));
-                    pairs[i] = i_zero();
+                        if (is_signed(t)) {
+                            I x = _mm256_sign_epi8(i_set1(four), v[j]);
+                            acc[i][j] = dot_u8s8(acc[i][j], _mm256_abs_epi8(v[j]), x);
+                            IN_REGISTER(acc[i][j]);
+                            continue;
+                        }
+                        pairs[i][j] = _mm256_add_epi16(pairs[i][j], _mm256_maddubs_epi16(v[j], i_set1(four)));
+                        IN_REGISTER(pairs[i][j]);
+                        if ((s + 1) % most) continue;
+                        acc[i][j] = _mm256_add_epi32(acc[i][j], _mm256_madd_epi16(pairs[i][j], _mm256_set1_epi16(1)));
+                        pairs[i][j] = i_zero();
 #endif
+                    }
                 }
             }
-            V d = v_load(panel->d + (b * parts + part) * LANES);
-            for (int i = 0; i < QTILE_ROWS; i++)
-                f[i] = v_fma(v_of_ints(acc[i]), v_mul(d, v_set1(a->d[a_at + (size_t)i])), f[i]);
-            if (!has_min(t)) continue;
-            V min = v_load(panel->min + (b * parts + part) * LANES);
-            for (int i = 0; i < QTILE_ROWS; i++)
-                f[i] = v_fma(min, v_set1(sum_of_part(a, a_at + (size_t)i, part, t)), f[i]);
+            for (int i = 0; i < m; i++)
+                for (int j = 0; j < Q_VECTORS; j++) {
+                    V scale = v_mul(v_load(d + j * LANES), v_set1(a->d[a_at + (size_t)i]));
+                    f[i][j] = v_fma(v_of_ints(acc[i][j]), scale, f[i][j]);
+                    if (!has_min(t)) continue;
+                    V sum = v_set1(sum_of_part(a, a_at + (size_t)i, part, t));
+                    f[i][j] = v_fma(v_load(min + j * LANES), sum, f[i][j]);
+                }
         }
     }
-    for (int i = 0; i < QTILE_ROWS; i++) v_store(c + (size_t)i * c_stride, f[i]);
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < Q_VECTORS; j++) v_store(c + (size_t)i * c_stride + j * LANES, f[i][j]);
+}
+
+/* A type whose micro-kernel is the same as t's: all that differs is in the panel. */
+INLINE DType alike(DType t) {
+    if (has_halves(t)) return t == DTYPE_Q3_K && HAS_VNNI ? DTYPE_Q6_K : t;
+    if (has_min(t)) return bits_of(t) == 5 && !HAS_VNNI ? DTYPE_Q5_1 : DTYPE_Q4_1;
+    return is_signed(t) ? DTYPE_Q8_0 : bits_of(t) == 5 && !HAS_VNNI ? DTYPE_Q5_0 : HAS_VNNI ? DTYPE_Q8_0 : DTYPE_Q4_0;
+}
+
+#define TILE_Q(m, t) tile_of_q(c, c_stride, panel, blocks, a, a_at, m, zero, add, t)
+#define TILES(t)                                                                                                       \
+    case t:                                                                                                            \
+        if (m == 1) TILE_Q(1, t);                                                                                      \
+        else if (m == 2) TILE_Q(2, t);                                                                                 \
+        else if (QTILE_ROWS > 2 && m == 3) TILE_Q(3, t);                                                               \
+        else TILE_Q(QTILE_ROWS, t);                                                                                    \
+        return;
+
+static void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Rows *a, size_t a_at, int m,
+                   int zero, bool add, DType t) {
+    switch (t) { /* a constant m keeps the sums in registers */
+        TILES(DTYPE_Q8_0)
+        TILES(DTYPE_Q4_1)
+        TILES(DTYPE_Q6_K)
+        TILES(DTYPE_Q2_K)
+#if !HAS_VNNI
+        TILES(DTYPE_Q4_0)
+        TILES(DTYPE_Q5_0)
+        TILES(DTYPE_Q5_1)
+        TILES(DTYPE_Q3_K)
+#endif
+    default: return;
+    }
 }
 
 INLINE void gemm_q(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add, DType t) {
     QPanel panel;
-    float edge[QTILE_ROWS * LANES];
-    for (int r = from; r < to; r += LANES) {
-        int rows = to - r < LANES ? to - r : LANES;
+    float edge[QTILE_ROWS * Q_ROWS];
+    for (int r = from; r < to; r += Q_ROWS) {
+        int rows = to - r < Q_ROWS ? to - r : Q_ROWS;
         for (int b = 0; b < a->blocks; b += Q_BLOCKS) {
             int blocks = a->blocks - b < Q_BLOCKS ? a->blocks - b : Q_BLOCKS;
-            bool more = add || b > 0;
-            panel_q(&panel, w, r, rows, b, blocks, t);
+            bool more = add || b > 0, last = b + blocks == a->blocks;
+            panel_q(&panel, w, r, rows, b, blocks, block_of(w, last ? r + Q_ROWS : r, last ? 0 : b + blocks, t), t);
             for (int i = 0; i < a->n; i += QTILE_ROWS) {
                 size_t at = (size_t)(i / a->tile * a->tile) * (size_t)a->blocks + (size_t)(b * a->tile + i % a->tile);
                 int m = a->n - i < QTILE_ROWS ? a->n - i : QTILE_ROWS;
-                bool whole = rows == LANES && m == QTILE_ROWS;
-                float *c = whole ? y + (size_t)i * y_stride + r : edge;
-                size_t c_stride = whole ? y_stride : LANES;
-                for (int j = 0; j < m && more && !whole; j++)
-                    memcpy(edge + j * LANES, y + (size_t)(i + j) * y_stride + r, (size_t)rows * sizeof *edge);
-                tile_q(c, c_stride, &panel, blocks, a, at, more, t);
-                for (int j = 0; j < m && !whole; j++)
-                    memcpy(y + (size_t)(i + j) * y_stride + r, edge + j * LANES, (size_t)rows * sizeof *edge);
+                float *c = y + (size_t)i * y_stride + r;
+                if (rows == Q_ROWS) {
+                    tile_q(c, y_stride, &panel, blocks, a, at, m, offset_of(t), more, alike(t));
+                    continue;
+                }
+                for (int j = 0; j < m && more; j++)
+                    memcpy(edge + j * Q_ROWS, c + (size_t)j * y_stride, (size_t)rows * sizeof *edge);
+                tile_q(edge, Q_ROWS, &panel, blocks, a, at, m, offset_of(t), more, alike(t));
+                for (int j = 0; j < m; j++)
+                    memcpy(c + (size_t)j * y_stride, edge + j * Q_ROWS, (size_t)rows * sizeof *edge);
             }
         }
     }
@@ -152,13 +172,17 @@ static void tile(float *const *c, const float *const *a, int m, const float *b, 
     }
 }
 
+enum { F_COLS = 1024, F_FEW_COLS = 128 }; /* of an f32 panel; few, so that the next columns are prefetched in time */
+
 /* panel[k][TILE_COLS] = columns c0 .. c0 + cols of rows r0 .. r0 + rows, as f32. */
-INLINE void panel_f(float *panel, const Mat *w, int r0, int rows, int c0, int cols, DType t) {
+INLINE void panel_f(float *panel, const Mat *w, int r0, int rows, int c0, int cols, const uint8_t *next, DType t) {
     const size_t each = t == DTYPE_F32 ? 4 : 2;
     for (int g = 0; g < TILE_COLS; g += 8) {
         int c = 0;
         for (; c + 8 <= cols; c += 8) {
+            const Next ahead = {next + (size_t)g * w->stride_bytes + (size_t)c * each, w->stride_bytes};
             __m256i v[8];
+            if ((size_t)c * each % 64 == 0) prefetch_rows(&ahead, 0, 8, 64);
             for (int i = 0; i < 8; i++)
                 v[i] = g + i < rows ? _mm256_castps_si256(floats8(row_of(w, r0 + g + i) + (size_t)(c0 + c) * each, t))
                                     : _mm256_setzero_si256();
@@ -175,12 +199,15 @@ INLINE void panel_f(float *panel, const Mat *w, int r0, int rows, int c0, int co
 INLINE void gemm_f(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add, DType t) {
     _Alignas(64) float panel[F_COLS * TILE_COLS];
     float edge[TILE_ROWS][TILE_COLS];
+    const int most = a->n <= ROWS_TILE ? F_FEW_COLS : F_COLS;
+    const size_t each = t == DTYPE_F32 ? 4 : 2;
     for (int r = from; r < to; r += TILE_COLS) {
         int rows = to - r < TILE_COLS ? to - r : TILE_COLS;
-        for (int k = 0; k < w->cols; k += F_COLS) {
-            int cols = w->cols - k < F_COLS ? w->cols - k : F_COLS;
-            bool more = add || k > 0;
-            panel_f(panel, w, r, rows, k, cols, t);
+        for (int k = 0; k < w->cols; k += most) {
+            int cols = w->cols - k < most ? w->cols - k : most;
+            bool more = add || k > 0, last = k + cols == w->cols;
+            panel_f(panel, w, r, rows, k, cols,
+                    row_of(w, last ? r + TILE_COLS : r) + (last ? 0 : (size_t)(k + cols) * each), t);
             for (int i = 0; i < a->n; i += TILE_ROWS) {
                 int m = a->n - i < TILE_ROWS ? a->n - i : TILE_ROWS;
                 const float *x[TILE_ROWS];

@@ -245,20 +245,6 @@ INLINE void scales_of_16(__m256 scale[2], __m256 min[2], const uint8_t *p, DType
     scale[1] = _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))));
 }
 
-/* The same for one half of block b; p is block_of() it. */
-INLINE float half_scale(float *min, const uint8_t *p, int b, int half, DType t) {
-    const int j = b % 8 * 2 + half;
-    float d = _cvtsh_ss(u16_at(p + scale_at(t)));
-    *min = 0;
-    if (t == DTYPE_Q6_K) {
-        const int8_t *scales = (const int8_t *)(p + offsetof(BlockQ6_K, scales));
-        return d * (float)scales[j];
-    }
-    if (t == DTYPE_Q3_K) return d * (float)scale_3k(p + offsetof(BlockQ3_K, scales), j);
-    *min = -_cvtsh_ss(u16_at(p + offsetof(BlockQ2_K, m))) * (float)(p[j] >> 4);
-    return d * (float)(p[j] & 15);
-}
-
 /* 8 values of an unquantized type as f32. */
 INLINE __m256 floats8(const uint8_t *p, DType t) {
     if (t == DTYPE_F32) return _mm256_loadu_ps((const float *)(const void *)p);
