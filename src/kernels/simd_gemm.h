@@ -11,10 +11,10 @@ INLINE void tile_of_q(float *c, size_t c_stride, const QPanel *panel, int blocks
     const bool zeros = !has_min(t) && (HAS_VNNI || !is_signed(t));
     int32_t start[2 * Q_BLOCKS][4];
     for (int b = 0; b < blocks && zeros; b++) {
-        const int both = -zero & 0xffff;
+        const uint32_t low = (uint32_t)-zero & 0xffff, high = low << 16; /* for the sums of its two halves */
         __m128i sums = _mm_loadu_si128((const __m128i *)(const void *)(a->sum + a_at + (size_t)(b * a->tile)));
         for (int part = 0; part < parts; part++) {
-            __m128i times = _mm_set1_epi32(parts == 1 ? both | both << 16 : part ? both << 16 : both);
+            __m128i times = _mm_set1_epi32((int)(parts == 1 ? low | high : part ? high : low));
             _mm_storeu_si128((__m128i *)(void *)start[b * parts + part], _mm_madd_epi16(sums, times));
         }
     }
