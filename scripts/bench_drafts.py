@@ -3,8 +3,9 @@
 
     bench_drafts.py MODEL [--flags "--lookup 16"] [--runs 7] [--tokens 200]
 
-Greedy texts of -m chat: two that repeat what the prompt says, and free ones. Each row: the medians of tokens a second
-without and with the flags, the median of the ratios of neighbouring runs, and tokens a pass.
+Greedy texts of -m chat, with --deterministic the same ones with and without: two that repeat what the prompt says, and
+free ones. Each row: the medians of tokens a second without and with the flags, the median of the ratios of neighbouring
+runs, and tokens a pass.
 """
 import argparse
 import json
@@ -43,7 +44,7 @@ PROMPTS = [
 
 def run(model, prompt, flags, n):
     """The object of --json for one answer."""
-    command = [str(RUN), model, "-m", "chat", "-i", prompt, "-t", "0", "-n", str(n), "--json", "--quiet", *flags]
+    command = [str(RUN), model, "-m", "chat", "-i", prompt, "-t", "0", "-n", str(n), "--json", "--quiet", "--deterministic", *flags]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL).stdout)
 
 

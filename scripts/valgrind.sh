@@ -31,6 +31,8 @@ for tokenizer in bpe_gpt-2 bpe_llama-bpe bpe_qwen2.gguf bpe_smollm gpt2_files ll
 done
 clean 0 weights/shakespeare.gguf -n 5 -s 1 -c 64 -i "ROMEO:" --stop xyz --top-k 50 --min-p 0.01 --repeat-penalty 1.1
 clean 0 weights/shakespeare.gguf -n 5 -t 0 -c 64 -i "ROMEO:" --kv-type q8_0 --check
+clean 0 weights/shakespeare.gguf -n 12 -t 0 -c 64 -i "to be or not to be or not to be or not to" --lookup 8
+clean 0 weights/rung4 -n 6 -s 1 -c 64 -i "ROMEO:" --draft weights/rung3 --mirostat 2
 clean 0 weights/shakespeare.gguf -m chat --chat-template chatml -n 3 -c 128 -t 0 -y "Be kind."
 clean 0 weights/shakespeare.gguf -m perplexity -c 32 -i "Now is the winter of our discontent made glorious summer by this sun"
 clean 0 weights/shakespeare.gguf -m probe -i "Now is the winter of our discontent made glorious summer by this sun"

@@ -36,7 +36,7 @@ static double pass_cost(int rows) {
     static const struct {
         int rows;
         double cost;
-    } point[] = {{1, 1}, {2, 2}, {3, 2.7}, {4, 5}, {8, 5}, {16, 5.7}, {32, 7.5}, {65, 11}};
+    } point[] = {{1, 1}, {2, 1.7}, {4, 1.95}, {8, 2.6}, {16, 4}, {32, 6.5}, {65, 11}};
     int i = 1;
     while (rows > point[i].rows) i++;
     double part = (double)(rows - point[i - 1].rows) / (point[i].rows - point[i - 1].rows);
