@@ -14,6 +14,7 @@ import math
 import os
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -417,12 +418,37 @@ def _(n):
 
 # ---- models --------------------------------------------------------------------------------------------------------------
 
+def llama2c(words):
+    return struct.pack("<i", max(map(len, words))) + b"".join(struct.pack("<fi", float(i), len(w)) + w for i, w in enumerate(words))
+
+
+@kind("tokenizer.bin in a chain", 1 << 17)
+def _(n):
+    return llama2c([b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [b"<0x%02X>" % i for i in range(256)] + [b"a" * i for i in range(1, 1000)]), b"a" * n, \
+        "tokenizer.bin", ("-m", "tokenize")
+
+
+@kind("tokenizer.bin of many words", 1 << 15)
+def _(n):
+    return llama2c([b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [b"%07d" % i for i in range(n)]), b"a", "tokenizer.bin", ("-m", "tokenize")
+
+
+@kind("decoding many tokens", 1 << 15)
+def _(n):
+    return json.dumps({"model": {**BPE, "vocab": {"a" * 1000: 0}}}).encode(), None, "tokenizer.json", ("-m", "tokenize", "--tokens", "0," * (n // 8) + "0")
+
+
 GROUPS.append("model files")
 
 
 @kind("GGUF: an array as long as the file", 1 << 21)
 def _(n):
     return gguf([("general.architecture", string("llama")), ("x", array(0, n, bytes(n)))]), None, "m.gguf", ("-m", "info")
+
+
+@kind("GGUF: arrays in arrays", 1 << 16)
+def _(n):
+    return gguf([("general.architecture", string("llama")), ("x", array(9, 1, struct.pack("<IQ", 9, 1) * n))]), None, "m.gguf", ("-m", "info")
 
 
 @kind("GGUF: an array of empty strings", 1 << 17)
@@ -467,6 +493,54 @@ WEIGHTS = (ROOT / "tests/fixtures/base_hf/model.safetensors").read_bytes()
 def huggingface(config, header=None):
     weights = struct.pack("<Q", len(header)) + header if header else WEIGHTS
     return weights, None, "model.safetensors", ("-m", "info"), config if isinstance(config, bytes) else json.dumps(config).encode()
+
+
+TOKENIZER = json.dumps({"model": BPE, "added_tokens": [added(1, "b", special=True)]}).encode()
+
+
+def directory(args=("-m", "tokenize"), prompt=b"a", **files):
+    """A Hugging Face directory; the files' names have _json for .json."""
+    names = {"config.json": json.dumps({**CONFIG, "vocab_size": 64}).encode(), "model.safetensors": WEIGHTS, "tokenizer.json": TOKENIZER}
+    names.update({name.replace("_json", ".json").replace("_txt", ".txt"): data if isinstance(data, bytes) else json.dumps(data).encode()
+                  for name, data in files.items()})
+    return {name: data for name, data in names.items() if data}, prompt, "", args
+
+
+@kind("tokenizer_config.json: many added tokens", 1 << 12)
+def _(n):
+    return directory(tokenizer_config_json={"added_tokens_decoder": {str(i): {"content": f"<{i}>", "special": True} for i in range(3, n)}})
+
+
+@kind("tokenizer_config.json: many templates", 1 << 12)
+def _(n):
+    return directory(tokenizer_config_json={"chat_template": [{"name": f"t{i}", "template": "{{ 1 }}"} for i in range(n)]})
+
+
+@kind("special_tokens_map.json: many tokens", 1 << 14)
+def _(n):
+    return directory(special_tokens_map_json={"additional_special_tokens": [f"<{i}>" for i in range(n)], "eos_token": "b"})
+
+
+@kind("added_tokens.json: many tokens", 1 << 14)
+def _(n):
+    return directory(added_tokens_json={f"<{i}>": i + 3 for i in range(n)})
+
+
+@kind("generation_config.json: many ends", 1 << 14)
+def _(n):
+    return directory(("-m", "info"), None, generation_config_json={"eos_token_id": list(range(n))})
+
+
+@kind("vocab.json and merges.txt", 1 << 15)
+def _(n):
+    words = {"a": 0, "b": 1, **{"%06d" % i: i + 2 for i in range(n)}}
+    return directory(tokenizer_json=b"", vocab_json=words, merges_txt=b"#version: 0.2\n" + b"a a\n" * n, tokenizer_config_json={
+        "tokenizer_class": "GPT2Tokenizer"})
+
+
+@kind("an index of many shards", 1 << 14)
+def _(n):
+    return directory(("-m", "info"), None, **{"model.safetensors": b"", "model.safetensors.index.json": {"weight_map": {f"t{i}": f"s{i % 999}.safetensors" for i in range(n)}}})
 
 
 @kind("safetensors: many tensors", 1 << 14)
@@ -615,8 +689,14 @@ def run(program, made, folder):
     """-> (seconds, bytes, status, standard error, bytes of the files, bytes of the prompt)."""
     data, prompt, name, args, *config = made
     folder = pathlib.Path(folder)
-    path = folder / name
-    path.write_bytes(data)
+    path = folder / (name or "model")
+    if isinstance(data, dict):
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        for each, content in data.items():
+            (path / each).write_bytes(content)
+    else:
+        path.write_bytes(data)
     command = [program, str(path), *args]
     if name.endswith(".jinja"):
         command = [program, str(ROOT / "weights/shakespeare.gguf"), *args, "--chat-template", str(path), "-j", "1"]
@@ -625,8 +705,9 @@ def run(program, made, folder):
     if prompt is not None:
         (folder / "prompt").write_bytes(prompt)
         command += ["-f", str(folder / "prompt")]
+    size = sum(map(len, data.values())) if isinstance(data, dict) else len(data)
     seconds, memory, code = spawn(command, folder / "out", folder / "err")
-    return seconds, memory, code, (folder / "err").read_bytes(), len(data) + sum(map(len, config)), len(prompt or b"")
+    return seconds, memory, code, (folder / "err").read_bytes(), size + sum(map(len, config)), len(prompt or b"")
 
 
 def allowed(prompt, file):
