@@ -429,19 +429,20 @@ static bool mutate_parts(Buffer *b, const Parts *p) {
     switch (part->kind) {
     case PART_NUMBER:
         other = pick_part(p, 1u << PART_NUMBER);
-        if (below(3) == 0) put_number(b, part->at, part->n, number_at(b, other->at, other->n));
+        if (other && below(3) == 0) put_number(b, part->at, part->n, number_at(b, other->at, other->n));
         else if (below(2)) put_number(b, part->at, part->n, number_at(b, part->at, part->n) + below(9) - 4);
         else put_number(b, part->at, part->n, pick_extreme());
         return true;
     case PART_TEXT:
         other = pick_part(p, 1u << PART_TEXT);
-        if (below(2)) from = b->data + other->at, n = other->n;
+        if (other && below(2)) from = b->data + other->at, n = other->n;
         if (part->prefix == 1 && n > 127) return false;
         if (!replace(b, part->at, part->n, from, n)) return false;
         if (below(8)) put_number(b, part->at - part->prefix, part->prefix, n);
         return true;
     default:
         other = pick_part(p, 1u << PART_RECORD);
+        if (!other) other = part; /* few among many */
         if (below(3) == 0 && other->count == part->count) {
             if (!replace(b, part->at, part->n, b->data + other->at, other->n)) return false;
         } else if (below(2)) {
