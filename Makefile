@@ -195,7 +195,7 @@ smollm2:
 demo: run
 	./run weights/shakespeare.gguf -t 0.6 -s 7 -n 200 -i "ROMEO:"
 
-# The five models of weights/ from GPT-2 to LLaMA in one table; DATA is the text that they are measured on.
+# The six models of weights/ from GPT-2 to LLaMA in one table; DATA is the text that they are measured on.
 DATA ?= ../shared/data/tinyshakespeare.txt
 ladder: run
 	@sh scripts/ladder.sh $(DATA) table theta kv
@@ -227,7 +227,7 @@ help:
 	@echo 'make MPI=1        build ./run-mpi, whose ranks share a model; make test-mpi tests it'
 	@echo 'make coverage     lines of readers, tokenizers, templates and verify that the tests run'
 	@echo 'make demo         generate text'
-	@echo 'make ladder       from GPT-2 to LLaMA: five models in one table (DATA=tinyshakespeare.txt)'
+	@echo 'make ladder       from GPT-2 to LLaMA: six models in one table (DATA=tinyshakespeare.txt)'
 	@echo 'make breaks       what known mistakes cost (DATA=tinyshakespeare.txt)'
 	@echo 'make exercise N=1..8 [FILE=path]  your function judged, and tried in a trained model (exercises/README.md)'
 	@echo 'make plots        draw docs/img (PYTHON=.venv/bin/python with scripts/requirements.txt; ladder-plots: its part)'

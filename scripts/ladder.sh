@@ -1,5 +1,5 @@
 #!/bin/sh
-# ladder - runs the five rungs of weights/ through ./run and prints what each swap changed, what sharing key/value
+# ladder - runs the six rungs of weights/ through ./run and prints what each swap changed, what sharing key/value
 # heads costs, and what the known mistakes cost.
 #
 #   sh scripts/ladder.sh [TEXT] [table|theta|kv|breaks ...]      default: table theta kv
@@ -57,6 +57,7 @@ row() {
 
 # ---- The table of the rungs ------------------------------------------------------------------------------------------
 
+RUNGS="0 1 1b 2 3 4"
 RULES="linear ntk dynamic yarn llama3"
 
 # describe MODEL - "norm ffn positions heads params kv_bytes multiply_adds"
@@ -84,13 +85,13 @@ steps() {
 speed() { $RUN "$1" -t 0 -n 128 -s 1 -j 1 2>&1 >/dev/null | sed -n 's/.*decode:.* \([0-9.]*\) tok\/s.*/\1/p'; }
 
 plan_table() {
-    for i in 0 1 2 3 4; do
+    for i in $RUNGS; do
         m=$WEIGHTS/rung$i
         plan rung$i "$m" "$val"
         # Strictly the positions that the table's columns name: the first window does not score its first half either.
         plan rung$i-inside "$m" "$part" -c 256 --score-from 128
         plan rung$i-none "$m" "$part" -c 512 --score-from 256
-        [ $i -ge 3 ] || continue # learned positions have no rule
+        [ $i = 3 ] || [ $i = 4 ] || continue # learned positions have no rule
         for rule in $RULES; do
             plan rung$i-$rule "$m" "$part" -c 512 --score-from 256 --rope-scaling $rule --rope-factor 2 --rope-original-ctx 256
         done
@@ -100,11 +101,11 @@ plan_table() {
 print_table() {
     echo "One swap a row. Multiply-adds and KV cache (f16) are those of one token, the speed that of one core. Bits per byte"
     echo "of the validation split; then of its first 20,000 bytes by position, trained on 0..255, with each scaling rule:"
-    echo "                                                       KV multiply-                         | 128..  256..511"
-    format='%-5s %-9s %-6s %-9s %-5s %10s %6s %9s %5s %9s %9s | %6s %7s %7s %7s %7s %7s %7s'
+    echo "                                                        KV multiply-                         | 128..  256..511"
+    format='%-6s %-9s %-6s %-9s %-5s %10s %6s %9s %5s %9s %9s | %6s %7s %7s %7s %7s %7s %7s'
     rm -f $OUT/table.csv
     row "$format" table rung norm ffn positions heads parameters bytes adds steps bits/byte tok/s 255 none $RULES
-    for i in 0 1 2 3 4; do
+    for i in $RUNGS; do
         m=$WEIGHTS/rung$i
         [ -d "$m" ] || continue
         # shellcheck disable=SC2046
@@ -113,7 +114,7 @@ print_table() {
     done
     echo
     [ -s $OUT/rung0-none.err ] && echo "Past its table rung 0 stops:" && sed 's/^/    /' $OUT/rung0-none.err
-    for i in 0 1 2 3 4; do
+    for i in $RUNGS; do
         [ -d "$WEIGHTS/rung$i" ] || continue
         echo
         echo "--- rung$i"

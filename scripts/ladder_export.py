@@ -2,7 +2,6 @@
 """ladder_export - finished runs of ladder_train.py into weights/, and the random models of tests/fixtures/ladder.
 
     ladder_export.py export --data tinyshakespeare.txt    runs -> weights/: models and losses
-    ladder_export.py short --data tinyshakespeare.txt NAME ...   runs of the comparison -> build/short/
     ladder_export.py fixtures                             tiny random models of all 16 combinations of the switches
 
 Needs torch, transformers, safetensors, sentencepiece and gguf.
@@ -22,7 +21,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from ladder_model import Config, Model, config_of, count_parameters
-from ladder_train import RATES, SECOND_SHARE, evaluate, load_text, LONG, result_of, seed_runs, shipped_runs
+from ladder_train import SECOND_SHARE, SHIPPED, evaluate, load_text, result_of, shipped_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -316,17 +315,6 @@ def export(args):
     (out / "losses/runs.json").write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
 
 
-def short(args):
-    """The first seed of models of the comparison, or `long`, its last long run, to be run by ./run."""
-    text = load_text(args.data, args.work)
-    for name in args.names:
-        path = Path(args.output) / name
-        run = LONG[-1] if name == "long" else seed_runs(name, args.work)[0]
-        save_directory(load_run(run, args.work), path, text.val[:8])
-        shutil.copy(Path(args.work) / "tokenizer.model", path / "tokenizer.model")
-        print(path)
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = p.add_subparsers(dest="command", required=True)
@@ -334,16 +322,11 @@ def main():
     q.add_argument("--data", required=True)
     q.add_argument("--work", default=str(ROOT / "build/ladder-runs"))
     q.add_argument("-o", "--output", default=str(ROOT / "weights"))
-    q.add_argument("names", nargs="*", default=["default", *RATES])
-    q = sub.add_parser("short", help="runs of the comparison")
-    q.add_argument("--data", required=True)
-    q.add_argument("--work", default=str(ROOT / "build/ladder-runs"))
-    q.add_argument("-o", "--output", default=str(ROOT / "build/short"))
-    q.add_argument("names", nargs="+")
+    q.add_argument("names", nargs="*", default=SHIPPED)
     q = sub.add_parser("fixtures", help="tiny random models of all 16 combinations")
     q.add_argument("-o", "--output", default=str(ROOT / "tests/fixtures/ladder"))
     args = p.parse_args()
-    {"export": export, "short": short, "fixtures": fixtures}[args.command](args)
+    {"export": export, "fixtures": fixtures}[args.command](args)
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def evaluate(model, text, limit=None, window=None, score_from=None):
         for b, row in zip(group, loss):
             first = max(1 if b == 0 else size - stride, score_from or 1)
             nll += row[first - 1:].sum()
-            n_bytes += int(text.val_token_bytes[b + first:b + size].sum())
+            n_bytes += int(text.val_token_bytes[b + first:b + len(row)].sum())
     model.train()
     return nll.item() / math.log(2) / n_bytes
 
@@ -166,9 +166,9 @@ def evaluate(model, text, limit=None, window=None, score_from=None):
 
 @dataclass
 class Run:
-    """lr is that of the matrices in the layers (Muon), adam_lr that of embeddings, norms and biases (AdamW), vector_lr that
-    of norms and biases where it is another. With one rate for all, norm weights fall to 0.03 within a hundred steps and the
-    first layer attends to nothing; at 0.004 it takes some hundred, at 0.0005 they stay."""
+    """lr is that of the matrices in the layers (Muon), adam_lr that of the embeddings (AdamW), vector_lr that of norms and
+    biases (AdamW; 0: adam_lr). With one rate for all, norm weights fall to 0.03 within a hundred steps and the first layer
+    attends to nothing; at 0.004 it takes some hundred, at VECTOR_LR they stay."""
     name: str
     lr: float
     adam_lr: float
@@ -179,7 +179,7 @@ class Run:
     weight_decay: float = 0.1
     warmup: int = 50
     rename: float = 0.5  # share of the speakers that get an invented name
-    vector_lr: float = 0  # 0: adam_lr
+    vector_lr: float = 0
     start: str = ""      # tag of the run whose weights this one goes on from
 
     @property
@@ -331,32 +331,31 @@ def train(run, text, work, every=100):
     return val
 
 
-
 # ---- the models of weights/ --------------------------------------------------------------------------
 
 SECOND_SHARE = 0.85  # of the default's exported weights; the rest is its first run (arXiv:2109.01903)
-RATES = {"rung0": 0.02, "rung1": 0.02, "rung2": 0.005, "rung3": 0.02, "rung4": 0.02}  # one for all weights of a model
+LR, ADAM_LR, VECTOR_LR = 0.01, 0.004, 0.0005  # of matrices, embeddings, vectors: bracketed by the comparison
+SHIPPED = (*ladder(), "default")
 
 
 def shipped_runs(name):
     """The runs behind the weights of one model. The default is trained on the text as it is, then goes on with
     invented names for the speakers."""
     if name != "default":
-        return [Run(name, RATES[name], RATES[name], 2000, batch=8)]
-    first = Run("default", 0.01, 0.01, 2000, batch=8, dropout=0.2, warmup=100, rename=0.0)
+        return [Run(name, LR, ADAM_LR, 2000, batch=8, vector_lr=VECTOR_LR)]
+    first = Run("default", LR, ADAM_LR, 2000, batch=8, dropout=0.2, warmup=100, rename=0.0, vector_lr=VECTOR_LR)
     return [first, replace(first, steps=1600, start=first.tag, rename=0.5)]
 
 
 # ---- the comparison ----------------------------------------------------------------------------------
 
-STEPS, SEEDS, ADAM_LR = 200, (1, 2, 3), 0.004
+STEPS, SEEDS = 200, (1, 2, 3)
 SHORT_TEXT = 8193  # tokens of the validation split that a short run is measured by
 SWEEP_LR = (0.005, 0.01, 0.02)  # of the matrices
 SWEPT = {"learned": "rung0", "rope": "rung4"}  # whose rate the others take: by their positions, those without by "rope"
 
-
-# As long as the shipped rungs: with the comparison's rates, and with a lower one for norms.
-LONG = [Run("rung4", 0.01, ADAM_LR, 2000, batch=8, vector_lr=vector_lr) for vector_lr in (0, 0.0005)]
+# As long as the shipped rung, which is the second, with the rate of the embeddings for norms too.
+LONG = [replace(shipped_runs("rung4")[0], vector_lr=vector_lr) for vector_lr in (0, VECTOR_LR)]
 
 
 def result_of(run, work):
@@ -421,7 +420,7 @@ def main():
     torch.set_num_threads(args.threads)
     text = load_text(args.data, args.work)
     if args.command == "shipped":
-        for name in args.names or [*RATES, "default"]:
+        for name in args.names or SHIPPED:
             for run in shipped_runs(name):
                 train(run, text, args.work)
         return

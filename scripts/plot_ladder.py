@@ -22,9 +22,10 @@ import matplotlib.pyplot as plt
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES = ROOT / "build/ladder"
 IMAGES = ROOT / "docs/img"
-RUNGS = {"rung0": "0  GPT-2", "rung1": "1  RMSNorm", "rung2": "2  SwiGLU", "rung3": "3  RoPE",
+RUNGS = {"rung0": "0  GPT-2", "rung1": "1  RMSNorm", "rung1b": "1b no biases", "rung2": "2  SwiGLU", "rung3": "3  RoPE",
          "rung4": "4  GQA: LLaMA"}
-COLORS = dict(zip(RUNGS, ("#777777", "#b07aa1", "#e07b39", "#4e79a7", "#2a9d5c")))
+COLORS = dict(zip(RUNGS, ("#777777", "#b07aa1", "#d9a441", "#e07b39", "#4e79a7", "#2a9d5c")))
+SWAPS = (("rung0", "rung1"), ("rung1", "rung1b", "rung2"), ("rung2", "rung3"), ("rung3", "rung4"))
 
 
 def rows(path):
@@ -40,19 +41,13 @@ def save(fig, name):
 
 
 def curves():
-    rates = {name: run["lr"] for name, row in json.loads((ROOT / "weights/losses/runs.json").read_text()).items()
-             if name in RUNGS for run in row["runs"]}
-    usual = max(rates.values(), key=list(rates.values()).count)
     fig, ax = plt.subplots(figsize=(7, 4))
     for rung, label in RUNGS.items():
-        if not (ROOT / f"weights/losses/{rung}.csv").exists():
-            continue
         table = rows(ROOT / f"weights/losses/{rung}.csv")
         ax.plot([int(r["tokens"]) / 1e6 for r in table], [float(r["val_bits_per_byte"]) for r in table],
-                "-" if rates[rung] == usual else "--", label=label + ("" if rates[rung] == usual else f" (rate {rates[rung]:g})"),
-                color=COLORS[rung])
+                label=label, color=COLORS[rung])
     ax.set(xlabel="training tokens, millions", ylabel="validation, bits per byte (first 4,096 tokens)",
-           title=f"The five rungs in training, one seed each (rate {usual:g})")
+           title="The rungs in training, one seed each")
     ax.legend()
     ax.grid(alpha=0.3)
     save(fig, "curves")
@@ -119,13 +114,12 @@ def kv_bytes():
 
 
 def swap(n):
-    """What changed from rung n - 1 to rung n: those two rows of the table, without the columns that stay."""
-    before, after = (next((r for r in rows(FIGURES / "table.csv") if r["rung"] == f"rung{i}"), None) for i in (n - 1, n))
-    if not before or not after:
-        return "(a rung is missing)"
+    """What changed in swap n: its rows of the table, without the columns that stay."""
+    table = {r["rung"]: r for r in rows(FIGURES / "table.csv")}
+    found = [table[rung] for rung in SWAPS[n - 1]]
     names = {"rung": "rung", "bytes": "KV bytes", "adds": "multiply-adds", "255": "128..255", "none": "256..511"}
-    columns = [c for c in before if c != "tok/s" and (before[c] != after[c] or c == "rung")]
-    lines = [[names.get(c, c) for c in columns], [before[c] for c in columns], [after[c] for c in columns]]
+    columns = [c for c in found[0] if c == "rung" or (c != "tok/s" and len({r[c] for r in found}) > 1)]
+    lines = [[names.get(c, c) for c in columns], *([r[c] for c in columns] for r in found)]
     widths = [max(map(len, column)) for column in zip(*lines)]
     return "\n".join("  ".join(x.ljust(w) for x, w in zip(line, widths)).rstrip() for line in lines)
 
@@ -152,12 +146,12 @@ def comparison():
                          + "".join(f"{band([r[k] for r in runs]):<16}" for k in
                                    ("val_bits_per_byte", "inside_bits_per_byte", "beyond_bits_per_byte"))
                          + f"{min(x['score_std'] for r in runs for x in r['layers']):.2f}")
-    for long in data["long"]:
-        rates = f"{long['lr']:g}, {long['adam_lr']:g} and for norms {long['vector_lr'] or long['adam_lr']:g}"
-        lines += ["", f"{long['name']}, {long['steps']} steps of {long['batch']} windows, rates {rates}: "
-                      f"{long['val_bits_per_byte']:.4f} bits/byte of the whole split"]
-        for what, key in (("layer", "layer"), ("scores deviate by", "score_std"), ("norm's weight", "norm_weight")):
-            lines.append(f"{what:<18}" + "".join(f"{x[key]:>8}" if key == "layer" else f"{x[key]:>8.3f}" for x in long["layers"]))
+    long = sorted(data["long"], key=lambda r: r["vector_lr"] or r["adam_lr"])
+    lines += ["", "rung4 for 2,000 steps of 8 windows, by the rate of its norms; bits/byte of the whole split, then how far scores",
+              "deviate within a row, by layer, and the weight of layer 0's norm:",
+              f"{'rate':<8}{'bits/byte':<10}" + "".join(f"{x['layer']:>7}" for x in long[0]["layers"]) + f"{'norm 0':>9}"]
+    lines += [f"{r['vector_lr'] or r['adam_lr']:<8g}{r['val_bits_per_byte']:<10.4f}" + "".join(f"{x['score_std']:>7.2f}" for x in r["layers"])
+              + f"{r['layers'][0]['norm_weight']:>9.3f}" for r in long]
     return "\n".join(lines)
 
 

@@ -29,11 +29,11 @@ check "version" grep -qE '^run [0-9.]+ \([0-9a-f]+' <("$RUN" --version)
 check "its kernels" grep -qE '^kernels: [a-z0-9]+ of .*ref$' <("$RUN" --version)
 check "its libraries" grep -qE '^libraries: .*Oniguruma [0-9.]+, utf8proc' <("$RUN" --version)
 
-want="ROMEO: I will not believe me to the cause."
-"$RUN" $model -z $tok -t 0 -n 13 -i ROMEO: >"$tmp/out" 2>"$tmp/err"
-check "greedy text" diff "$tmp/out" <(printf '%s\n\n' "$want")
+want=$'ROMEO: I am accused:\nI\'ll be'
+"$RUN" $model -z $tok -t 0 -n 12 -i ROMEO: >"$tmp/out" 2>"$tmp/err"
+check "greedy text" diff "$tmp/out" <(printf '%s\n' "$want")
 check "the reason is the last line" grep -q '^stop: steps$' <(tail -n 1 "$tmp/err")
-check "statistics" grep -qE '^prefill: 3 tokens, [0-9.]+ tok/s; decode: 13 tokens, [0-9.]+ tok/s$' "$tmp/err"
+check "statistics" grep -qE '^prefill: 3 tokens, [0-9.]+ tok/s; decode: 12 tokens, [0-9.]+ tok/s$' "$tmp/err"
 
 head -c 300000 $model >"$tmp/cut.bin"
 refused "truncated" 1 "cut.bin" "$tmp/cut.bin" -z $tok
@@ -82,18 +82,18 @@ same() { # same NAME WANT ARGS... - standard output is WANT
 stopped() { # the last line of the run before
     if [ "$(tail -n 1 "$tmp/err")" = "stop: $2" ]; then ok "$1"; else not_ok "$1" "$(tail -n 1 "$tmp/err")"; fi
 }
-same "prompt echo" "ROMEO: I will not" -t 0 -n 3 -i ROMEO:
-same "no echo" " I will not" -t 0 -n 3 -i ROMEO: --no-echo
+same "prompt echo" "ROMEO: I am a" -t 0 -n 3 -i ROMEO:
+same "no echo" " I am a" -t 0 -n 3 -i ROMEO: --no-echo
 # a stop text that spans tokens is not printed, nor anything after it
-same "stop text" "ROMEO: I will not b" -t 0 -n 50 -i ROMEO: --stop "elieve me to"
-same "stop text, held back to the end of it" "ROMEO: I will not b" -t 0 -n 50 -i ROMEO: --stop "elie"
+same "stop text" "ROMEO: I am ac" -t 0 -n 50 -i ROMEO: --stop $'cused:\nI'
+same "stop text, held back to the end of it" "ROMEO: I am ac" -t 0 -n 50 -i ROMEO: --stop "cuse"
 stopped "stop reason" stop-text
-same "stop text that does not come" "ROMEO: I will not bel" -t 0 -n 5 -i ROMEO: --stop "bell"
+same "stop text that does not come" "ROMEO: I am accu" -t 0 -n 5 -i ROMEO: --stop "cux"
 printf ROMEO: >"$tmp/prompt.txt"
-same "prompt from a file" "ROMEO: I will not" -t 0 -n 3 -f "$tmp/prompt.txt"
-same "prompt from standard input" "ROMEO: I will not" -t 0 -n 3 -f - <"$tmp/prompt.txt"
+same "prompt from a file" "ROMEO: I am a" -t 0 -n 3 -f "$tmp/prompt.txt"
+same "prompt from standard input" "ROMEO: I am a" -t 0 -n 3 -f - <"$tmp/prompt.txt"
 ids=$("$RUN" $model -z $tok -m tokenize -i "ROMEO:" 2>/dev/null)
-same "token ids as prompt" "ROMEO: I will not" -t 0 -n 3 --tokens "$(echo "$ids" | tr ' ' ,)"
+same "token ids as prompt" "ROMEO: I am a" -t 0 -n 3 --tokens "$(echo "$ids" | tr ' ' ,)"
 check "tokenize there and back" diff <(echo ROMEO:) <("$RUN" $tok -m tokenize --tokens "$(echo "$ids" | tr ' ' ,)")
 "$RUN" $model -z $tok -t 0 -n 0 -c 40 >"$tmp/out" 2>"$tmp/err" && stopped "context full" context
 
@@ -108,9 +108,9 @@ if [ "$a" != "$b" ]; then ok "another seed, another text"; else not_ok "another 
 if "$RUN" $model -z $tok -n 1 2>&1 >/dev/null | grep -qE '^seed: [0-9]+$'; then ok "fresh seed is printed"; else not_ok "fresh seed is printed" "it is not"; fi
 
 # what a pipe carries is the prompt when no other is given; an empty one, /dev/null and nothing are none
-same "prompt from a pipe, without a flag" "ROMEO: I will not" -t 0 -n 3 < <(printf ROMEO:)
-same "prompt from a file as standard input" "ROMEO: I will not" -t 0 -n 3 <"$tmp/prompt.txt"
-same "-i comes before a pipe" "ROMEO: I will not" -t 0 -n 3 -i ROMEO: < <(printf JULIET:)
+same "prompt from a pipe, without a flag" "ROMEO: I am a" -t 0 -n 3 < <(printf ROMEO:)
+same "prompt from a file as standard input" "ROMEO: I am a" -t 0 -n 3 <"$tmp/prompt.txt"
+same "-i comes before a pipe" "ROMEO: I am a" -t 0 -n 3 -i ROMEO: < <(printf JULIET:)
 check "nothing in a pipe is no prompt" diff <("$RUN" $model -z $tok -t 0 -n 5 </dev/null) <(printf '' | "$RUN" $model -z $tok -t 0 -n 5)
 check "tokenize from a pipe" diff <(echo "$ids") <(printf ROMEO: | "$RUN" $tok -m tokenize)
 same "escapes" "$(printf 'A\tB\n"\\C%s' "$("$RUN" $model -z $tok -t 0 -n 2 --no-echo -f <(printf 'A\tB\n"\\C') 2>/dev/null)")" \
@@ -176,8 +176,8 @@ check "--special writes them out" grep -qE '^<s>.+</s>$' <("$RUN" $tok -m tokeni
 refused "a rule without its factor" 1 "[-]-rope-factor: expected a number from 1 with --rope-scaling yarn" -m rope --rope-scaling yarn
 refused "a GGUF as reference" 1 "expected safetensors, found a GGUF file" $model -m verify -r weights/shakespeare.gguf
 json "logits of all positions" 'len(d["logits"]) == 3 and len(d["logits"][2]) == 1024' -m logits --tokens 1,5,9 --all
-json "generate" 'd["prompt"] == "ROMEO:" and d["text"] == " I will not" and len(d["tokens"]) == 3 and d["stop"] == "steps" and d["seed"] == 9 and d["prefill"]["tokens"] == 3 and d["decode"]["tokens"] == 3 and d["decode"]["tok_s"] > 0' -t 0 -n 3 -s 9 -i ROMEO:
-json "generate, a stop text" 'd["text"] == " I will not b" and d["stop"] == "stop-text"' -t 0 -n 50 -i ROMEO: --stop elie
+json "generate" 'd["prompt"] == "ROMEO:" and d["text"] == " I am a" and len(d["tokens"]) == 3 and d["stop"] == "steps" and d["seed"] == 9 and d["prefill"]["tokens"] == 3 and d["decode"]["tokens"] == 3 and d["decode"]["tok_s"] > 0' -t 0 -n 3 -s 9 -i ROMEO:
+json "generate, a stop text" 'd["text"] == " I am ac" and d["stop"] == "stop-text"' -t 0 -n 50 -i ROMEO: --stop cuse
 json "log probabilities" 'all(len(t["likely"]) == 4 and t["likely"][0]["id"] == t["id"] and abs(t["likely"][0]["logprob"] - t["logprob"]) < 1e-6 and t["likely"][1]["logprob"] <= t["logprob"] < 0 for t in d["logprobs"]) and len(d["logprobs"]) == 3' -t 0 -n 3 -i ROMEO: --logprobs 4
 json "tokenize backward" 'd == {"text": "ROMEO:"}' -m tokenize --tokens "$ids"
 json "convert" 'd["output"].endswith("j.gguf") and d["tokenizer"] in (True, False)' -m convert -o "$tmp/j.gguf"

@@ -252,6 +252,7 @@ int main(void) {
         cmocka_unit_test(every_combination_of_the_swaps_matches_its_twin),
         RUNG(0),
         RUNG(1),
+        RUNG(1b),
         RUNG(2),
         RUNG(3),
         RUNG(4),
