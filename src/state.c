@@ -64,6 +64,7 @@ static void state_take(State *s, const Model *m, Arena *a) {
     const Config *c = &m->config;
     const Slice *part = &m->slice;
     const StateOptions *o = &s->options;
+    const Layer *layers = m->weights.layers; /* NULL: only what a state takes is asked */
     s->attn = (AttentionState){.config = c->attn,
                                .norm = {c->norm, c->norm_eps, NULL, NULL, c->norm_offset},
                                .n_heads = part->n_heads,
@@ -74,8 +75,8 @@ static void state_take(State *s, const Model *m, Arena *a) {
                                          .n_layers = c->n_layers,
                                          .n_ctx = o->n_ctx,
                                          .n_batch = o->n_batch,
-                                         .windows = &m->weights.layers->attn.window,
-                                         .window_step = sizeof *m->weights.layers,
+                                         .windows = layers ? &layers->attn.window : NULL,
+                                         .window_step = sizeof *layers,
                                          .n_kv_heads = part->n_kv_heads,
                                          .head_dim = c->head_dim,
                                          .kernels = o->kernels,

@@ -436,7 +436,7 @@ static void too_large_is_refused(void **state) {
     (void)state;
     Fixture f;
     model_make(&f, 7, 2);
-    f.model.config.head_dim = 1 << 30;
+    f.model.config.head_dim = 1 << 28;
     StateOptions options = {.n_ctx = 1 << 30, .n_batch = 8, .n_threads = 1, .kv_type = KV_F32};
     State s;
     Error e = {0};

@@ -26,10 +26,10 @@ assert m["Shakespeare-4M.Q8_0"]["type"] == "q8_0" and m["Shakespeare-4M.Q8_0"]["
 assert m["rung4"]["family"] == "llama" and m["rung0"]["family"] == "gpt2" and "refused" in m["broken"], m
 P
 check "as a table" grep -qE '^broken +refused: .*broken.gguf' <("$RUN" -m models)
-generate() { "$RUN" "$1" -t 0 -n 8 -i ROMEO: 2>/dev/null; }
-want=$("$RUN" weights/shakespeare.gguf -t 0 -n 8 -i ROMEO: 2>/dev/null)
+generate() { "$RUN" "$1" -t 0 -n 6 -i ROMEO: 2>/dev/null; }
+want=$("$RUN" weights/shakespeare.gguf -t 0 -n 6 -i ROMEO: 2>/dev/null)
 for name in Shakespeare-4M.Q8_0 shakespeare SHAKE 4m; do check "the name $name" diff <(echo "$want") <(generate $name); done
-want=$("$RUN" weights/rung4 -t 0 -n 8 -i ROMEO: 2>/dev/null)
+want=$("$RUN" weights/rung4 -t 0 -n 6 -i ROMEO: 2>/dev/null)
 for name in rung4 org/tiny tiny "$hub"; do check "the name ${name##*/}" diff <(echo "$want") <(generate "$name"); done
 refused "a name of two" 2 "rung: expected the name of one model, found rung0 and rung4" rung -i A
 refused "a name of none" 1 "nobody" nobody -i A

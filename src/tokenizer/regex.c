@@ -14,7 +14,7 @@
 enum { FIRST_STEPS = 64, GROWTH = 4, BASE_STEPS = 2000000, STEPS_PER_BYTE = 128 };
 /* The way forward between two steps may be as long as the text (`a(?=[\s\S]*+)`, `(?>a*)c`): a second budget, of
  * processor time, looked at once a millisecond. */
-enum { LOOK_NS = 1000000, BASE_NS = 200000000, NS_PER_BYTE = 2000 };
+enum { LOOK_NS = 1000000, BASE_NS = 200000000, NS_PER_BYTE = 8000 };
 /* Entries of some 40 bytes on the engine's stack. */
 enum { BASE_STACK = 1 << 20 };
 
