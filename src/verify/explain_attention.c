@@ -190,12 +190,14 @@ static double nearest(Case *c, AttentionFormula *f, double *number, double from,
         double e = attempt_error(c, f, heads);
         if (e < error) error = e, best = from + i * step;
     }
-    for (int i = 0; i < HALVINGS; i++, step /= 2)
+    for (int i = 0; i < HALVINGS; i++) {
+        step /= 2;
         for (int side = -1; side <= 1; side += 2) {
-            *number = exp(best + side * step / 2);
+            *number = exp(best + side * step);
             double e = attempt_error(c, f, heads);
-            if (e < error) error = e, best += side * step / 2;
+            if (e < error) error = e, best += side * step;
         }
+    }
     *number = exp(best);
     attempt_error(c, f, heads);
     return *number;
