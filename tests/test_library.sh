@@ -21,11 +21,18 @@ check "an error is one line" grep -q '^complete: .*nowhere: ' <("$tmp/complete" 
 
 cat >"$tmp/use.cc" <<'P'
 #include <gpt2llama.h>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 #define CHECK(x) do { if (!(x)) { std::printf("line %d: %s (%s)\n", __LINE__, #x, error); return 1; } } while (0)
 static int first(void *arg, const char *bytes, size_t n) { static_cast<std::vector<char> *>(arg)->insert(static_cast<std::vector<char> *>(arg)->end(), bytes, bytes + n); return 1; }
+/* What is kept of the last call went through the model in other company: sums may round otherwise. */
+static bool near(const std::vector<float> &a, const std::vector<float> &b) {
+    for (size_t i = 0; i < a.size(); i++)
+        if (std::fabs(a[i] - b[i]) > 1e-3f) return false;
+    return true;
+}
 int main(int, char **argv) {
     char error[256] = "";
     CHECK(g2l_version() / 10000 == G2L_VERSION / 10000);
@@ -37,7 +44,7 @@ int main(int, char **argv) {
     std::vector<float> a(1024), b(1024);
     CHECK(g2l_logits(g, ids, 3, a.data(), error, sizeof error) == 0);
     CHECK(g2l_logits(g, ids, 2, b.data(), error, sizeof error) == 0 && a != b);
-    CHECK(g2l_logits(g, ids, 3, b.data(), error, sizeof error) == 0 && a == b);
+    CHECK(g2l_logits(g, ids, 3, b.data(), error, sizeof error) == 0 && near(a, b));
     CHECK(g2l_logits(g, ids, 0, b.data(), error, sizeof error) == -1 && std::strstr(error, "tokens"));
     int bad = 1024;
     CHECK(g2l_logits(g, &bad, 1, b.data(), error, sizeof error) == -1 && std::strstr(error, "1024"));
@@ -48,7 +55,7 @@ int main(int, char **argv) {
     CHECK(g2l_generate(g, "ROMEO:", 5, &s, nullptr, nullptr, error, sizeof error) == 5);
     s.temperature = -1;
     CHECK(g2l_generate(g, "ROMEO:", 5, &s, nullptr, nullptr, error, sizeof error) == -1 && std::strstr(error, "temperature"));
-    CHECK(g2l_logits(g, ids, 3, b.data(), error, sizeof error) == 0 && a == b);
+    CHECK(g2l_logits(g, ids, 3, b.data(), error, sizeof error) == 0 && near(a, b));
     g2l_close(g);
     g2l_close(nullptr);
     return 0;

@@ -52,9 +52,12 @@ with tempfile.TemporaryDirectory() as directory:
     text, ref = os.path.join(directory, "text"), os.path.join(directory, "ref.safetensors")
     with open(text, "w") as f:
         f.write("What light through yonder window breaks? It is the east, and Juliet is the sun. " * 250)
-    reference(ref, 1200)
-    shown("perplexity", "-m", "perplexity", "-f", text, "-c", "10000")
-    shown("prefill", "-f", text, "-c", "10000", "-n", "1", "--batch", "64")
+    reference(ref, 6000)
+    long = os.path.join(directory, "long")  # some seconds on one quiet core
+    with open(long, "w") as f:
+        f.write(open(text).read() * 3)
+    shown("perplexity", "-m", "perplexity", "-f", long, "-c", "30000", "-j", "1")
+    shown("prefill", "-f", long, "-c", "30000", "-n", "1", "--batch", "64", "-j", "1")
     slow = dict(os.environ, RUN_CPU="ref")
     shown("prefill", "-f", text, "-c", "10000", "-n", "1", "--batch", "10000", env=slow)  # one pass
     shown("bench", "-m", "bench", "-r", "30")  # some seconds where nothing else runs

@@ -51,7 +51,7 @@ int g2l_generate(G2L *g, const char *prompt, int n_tokens, const G2LSampling *sa
 int g2l_tokenize(G2L *g, const char *text, int *ids, int room, char *error, size_t n_error);
 
 /* g2l_logits - logits [g2l_vocab_size] after the tokens ids [n]. What the last call had in common with them is not
- * computed again. */
+ * computed again, so that the last bits of a logit may differ by it. */
 int g2l_logits(G2L *g, const int *ids, int n, float *logits, char *error, size_t n_error);
 
 #pragma GCC visibility pop
