@@ -174,8 +174,7 @@ int team_default_size(void) {
 }
 
 int team_processors(void) {
-    int processors = omp_get_num_procs(), cores = team_default_size();
-    size_t quota = cgroup_cpus("");
-    if (quota < (size_t)processors) processors = (int)quota;
-    return processors > cores ? processors : cores;
+    size_t processors = (size_t)omp_get_num_procs(), quota = cgroup_cpus("");
+    if (quota < processors) processors = quota;
+    return processors > 0 ? (int)processors : 1;
 }

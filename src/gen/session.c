@@ -172,8 +172,9 @@ int session_state(Session *s, const Options *o, int n_ctx, Error *e) {
     }
     if (so.n_batch < so.n_logits) so.n_batch = so.n_logits; /* a token of each text, or all that are drafted */
     if (state_fits(&s->model, &so, o->checkpoint, e)) return -1;
-    if (o->threads > team_processors() && !o->quiet)
-        fprintf(o->log, "threads: %d on %d processors wait for each other (see -j)\n", o->threads, team_processors());
+    int processors = o->threads > 1 && !o->quiet ? team_processors() : o->threads; /* asked only where it counts */
+    if (o->threads > processors)
+        fprintf(o->log, "threads: %d on %d processors wait for each other (see -j)\n", o->threads, processors);
     if (free_choice && so.n_ctx < c->n_ctx && so.n_ctx < DEFAULT_CTX && !o->quiet)
         fprintf(o->log, "context: %d of the model's %d, as memory allows\n", so.n_ctx, c->n_ctx);
     if (so.n_ctx > c->n_ctx && !o->quiet)
