@@ -11,42 +11,13 @@
 
 #include "gen/snapshot.h"
 #include "io/file.h"
+#include "talk.h"
 
 #include <cmocka.h> /* last: it makes a macro of fail */
 
 enum { N = 21 };
 
-typedef struct {
-    Options o;
-    Session s;
-    Generator g;
-} Opened;
-
-static void open_all(Opened *x, const char *path, KvType type) {
-    Error e = {""};
-    *x = (Opened){.o = {.checkpoint = path,
-                        .steps = -1,
-                        .batch = 8,
-                        .threads = 1,
-                        .ctx = 64,
-                        .kv_type = type,
-                        .rope_scaling = -1,
-                        .rope_pairing = -1,
-                        .quiet = true,
-                        .seed_given = true,
-                        .log = stderr,
-                        .sampler = {.top_p = 1, .repeat_penalty = 1}}};
-    if (session_open(&x->s, &x->o, 0, &e) || session_state(&x->s, &x->o, 0, &e) ||
-        generator_init(&x->g, &x->o, &x->s, &e))
-        fail_msg("%s: %s", path, e.text);
-}
-
-static void close_all(Opened *x) {
-    generator_close(&x->g);
-    session_close(&x->s);
-}
-
-static void read_tokens(Opened *x) {
+static void read_tokens(Talk *x) {
     Error e = {""};
     int ids[N];
     for (int i = 0; i < N; i++) ids[i] = (5 * i + 1) % x->s.model.config.vocab_size;
@@ -65,12 +36,12 @@ static char *temporary(void) {
 static void test_round_trip(void **state) {
     (void)state;
     for (KvType type = KV_F32; type <= KV_F16; type++) {
-        Opened a, b;
+        Talk a, b;
         Turns turns = {0}, back = {0};
         Error e = {""};
         char *path = temporary();
-        open_all(&a, "tests/fixtures/base.gguf", type);
-        open_all(&b, "tests/fixtures/base.gguf", type);
+        talk_open(&a, "tests/fixtures/base.gguf", type, 8, 64, false);
+        talk_open(&b, "tests/fixtures/base.gguf", type, 8, 64, false);
         read_tokens(&a);
         char *with_nul = memcpy(malloc(4), "a\0b", 4);
         assert_int_equal(turns_add(&turns, ROLE_USER, with_nul, 3, &e), 0);
@@ -87,8 +58,8 @@ static void test_round_trip(void **state) {
         assert_int_equal(b.g.next, first);
         turns_close(&turns);
         turns_close(&back);
-        close_all(&a);
-        close_all(&b);
+        talk_close(&a);
+        talk_close(&b);
         unlink(path);
     }
 }
@@ -96,12 +67,12 @@ static void test_round_trip(void **state) {
 /* The file with one byte changed, or cut, is refused, and the messages stay. */
 static void test_damaged(void **state) {
     (void)state;
-    Opened a;
+    Talk a;
     Turns turns = {0};
     Error e = {""};
     char *path = temporary(), *bytes;
     size_t size;
-    open_all(&a, "tests/fixtures/base.gguf", KV_F32);
+    talk_open(&a, "tests/fixtures/base.gguf", KV_F32, 8, 64, false);
     read_tokens(&a);
     assert_int_equal(turns_add(&turns, ROLE_USER, strdup("Hello"), 5, &e), 0);
     assert_int_equal(snapshot_write(path, &a.g, &turns, &e), 0);
@@ -120,7 +91,7 @@ static void test_damaged(void **state) {
         }
     free(bytes);
     turns_close(&turns);
-    close_all(&a);
+    talk_close(&a);
     unlink(path);
 }
 
@@ -133,26 +104,26 @@ static void test_another_model(void **state) {
     } row[] = {{"tests/fixtures/base_q8_0.gguf", KV_F32, "another model's"},
                {"tests/fixtures/mha_tied.gguf", KV_F32, "another model's"},
                {"tests/fixtures/base.gguf", KV_F16, "KV type"}};
-    Opened a;
+    Talk a;
     Error e = {""};
     char *path = temporary();
-    open_all(&a, "tests/fixtures/base.gguf", KV_F32);
+    talk_open(&a, "tests/fixtures/base.gguf", KV_F32, 8, 64, false);
     read_tokens(&a);
     assert_int_equal(snapshot_write(path, &a.g, NULL, &e), 0);
-    close_all(&a);
+    talk_close(&a);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        Opened b;
+        Talk b;
         Error why = {""};
-        open_all(&b, row[i].model, row[i].type);
+        talk_open(&b, row[i].model, row[i].type, 8, 64, false);
         assert_int_equal(snapshot_read(path, &b.g, NULL, &why), -1);
         if (!strstr(why.text, row[i].why)) fail_msg("%s: %s", row[i].model, why.text);
-        close_all(&b);
+        talk_close(&b);
     }
     Error none = {""};
-    open_all(&a, "tests/fixtures/base.gguf", KV_F32);
+    talk_open(&a, "tests/fixtures/base.gguf", KV_F32, 8, 64, false);
     assert_int_equal(snapshot_read("/nowhere/at/all", &a.g, NULL, &none), -1);
     assert_int_equal(snapshot_write("/nowhere/at/all", &a.g, NULL, &none), -1);
-    close_all(&a);
+    talk_close(&a);
     unlink(path);
 }
 

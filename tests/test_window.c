@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint.h"
 #include "gen/batch.h"
 #include "gen/snapshot.h"
+#include "talk.h"
 
 #include <cmocka.h> /* last: it makes a macro of fail */
 
@@ -184,36 +185,6 @@ static void test_copies(void **state) {
     checkpoint_close(&o.ck);
 }
 
-typedef struct {
-    Options o;
-    Session s;
-    Generator g;
-} Talk;
-
-static void open_talk(Talk *x, const char *path, int batch) {
-    Error e = {""};
-    *x = (Talk){.o = {.checkpoint = path,
-                      .steps = -1,
-                      .batch = batch,
-                      .threads = 1,
-                      .ctx = MODEL_CTX,
-                      .rope_scaling = -1,
-                      .rope_pairing = -1,
-                      .quiet = true,
-                      .deterministic = true,
-                      .seed_given = true,
-                      .log = stderr,
-                      .sampler = {.top_p = 1, .repeat_penalty = 1}}};
-    if (session_open(&x->s, &x->o, 0, &e) || session_state(&x->s, &x->o, 0, &e) ||
-        generator_init(&x->g, &x->o, &x->s, &e))
-        fail_msg("%s: %s", path, e.text);
-}
-
-static void close_talk(Talk *x) {
-    generator_close(&x->g);
-    session_close(&x->s);
-}
-
 /* The logits after one more token. */
 static const float *after(Talk *x, int token) {
     model_forward(&x->s.model, &x->s.state, &token, 1, x->g.n_cached);
@@ -231,8 +202,8 @@ static void test_session(void **state) {
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    open_talk(&a, FAMILY "mistral", 8);
-    open_talk(&b, FAMILY "mistral", 60);
+    talk_open(&a, FAMILY "mistral", KV_F32, 8, MODEL_CTX, true);
+    talk_open(&b, FAMILY "mistral", KV_F32, 60, MODEL_CTX, true);
     int vocab = a.s.model.config.vocab_size;
     text(tokens, TEXT, vocab);
     assert_int_equal(generator_prompt(&a.g, tokens, TEXT, &e), 0);
@@ -242,8 +213,8 @@ static void test_session(void **state) {
     memcpy(expected, after(&a, 5), (size_t)vocab * sizeof *expected);
     assert_memory_equal(after(&b, 5), expected, (size_t)vocab * sizeof *expected);
     unlink(path);
-    close_talk(&a);
-    close_talk(&b);
+    talk_close(&a);
+    talk_close(&b);
 }
 
 /* Keys of a window that has gone round are not moved: the rest is read anew. Before that they are. */
@@ -252,8 +223,8 @@ static void test_shift(void **state) {
     Talk a, b;
     Error e = {""};
     int tokens[TEXT], left[TEXT];
-    open_talk(&a, FAMILY "mistral", 8);
-    open_talk(&b, FAMILY "mistral", 8);
+    talk_open(&a, FAMILY "mistral", KV_F32, 8, MODEL_CTX, true);
+    talk_open(&b, FAMILY "mistral", KV_F32, 8, MODEL_CTX, true);
     int vocab = a.s.model.config.vocab_size;
     text(tokens, TEXT, vocab);
     memcpy(left, tokens, 4 * sizeof *left);
@@ -270,8 +241,8 @@ static void test_shift(void **state) {
     memcpy(left, tokens + 6, 18 * sizeof *left);
     generator_reuse(&b.g, left, 18);
     assert_int_equal(b.g.n_cached, 18);
-    close_talk(&a);
-    close_talk(&b);
+    talk_close(&a);
+    talk_close(&b);
 }
 
 int main(void) {
