@@ -53,7 +53,7 @@ typedef struct {
     const float *attn_norm, *attn_norm_bias; /* [dim] */
     AttentionWeights attn;
     const float *ffn_norm, *ffn_norm_bias; /* [dim] */
-    FfnWeights ffn;                        /* or */
+    FfnWeights ffn;                        /* or, where experts is not NULL, */
     MoeWeights moe;
     const float *attn_post_norm, *ffn_post_norm; /* [dim] of what a block adds, before it is added; NULL: none */
 } Layer;
@@ -72,7 +72,8 @@ typedef struct {
     int head, n_heads;       /* query heads [head, head + n_heads) */
     int kv_head, n_kv_heads; /* the KV heads that they read */
     int kv_sharers;          /* ranks that have the same KV head: 1, or more where there are more ranks than KV heads */
-    int hidden, n_hidden;    /* features of the FFN, or of the shared expert */
+    int hidden, n_hidden;    /* features of the FFN, where a layer has one */
+    int shared, n_shared;    /* features of the shared expert */
     int expert, n_experts;   /* of each layer */
     int token, n_tokens;     /* rows of lm_head */
 } Slice;

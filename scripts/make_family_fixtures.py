@@ -37,7 +37,8 @@ OSS = dict(WINDOW, num_local_experts=5, num_experts_per_tok=2,
            rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, original_max_position_embeddings=16,
                                 beta_fast=32.0, beta_slow=1.0, truncate=False))
 NO_GGUF = ("olmoe_clip", "gpt_oss_clamp", "phi_qk_norm",  # llama.cpp's code has other numbers, or no such norm,
-           "stablelm_qk_norm", "gpt_bigcode_mha", "granitemoehybrid_experts")  # or the converter loses it
+           "stablelm_qk_norm", "gpt_bigcode_mha", "granitemoehybrid_experts",  # or the converter loses it
+           "qwen2_moe_dense", "qwen3_moe_dense")  # it wants experts in every layer
 # name: model_type, what differs from BASE
 MODELS = {
     "mistral": ("mistral", dict(WINDOW, **HEAD)),
@@ -94,6 +95,9 @@ MODELS = {
     "mixtral": ("mixtral", dict(num_local_experts=5, num_experts_per_tok=2)),
     "qwen2_moe": ("qwen2_moe", dict(EXPERTS, num_experts=5, shared_expert_intermediate_size=24)),
     "qwen3_moe": ("qwen3_moe", dict(EXPERTS, num_experts=5, norm_topk_prob=True, **HEAD)),
+    "qwen2_moe_dense": ("qwen2_moe", dict(EXPERTS, num_experts=5, shared_expert_intermediate_size=24, intermediate_size=40,
+                                          num_hidden_layers=5, decoder_sparse_step=2, mlp_only_layers=[3])),
+    "qwen3_moe_dense": ("qwen3_moe", dict(EXPERTS, num_experts=5, norm_topk_prob=True, mlp_only_layers=[0], intermediate_size=40, **HEAD)),
     "olmoe": ("olmoe", dict(num_experts=5, num_experts_per_tok=3)),
     "olmoe_clip": ("olmoe", dict(num_experts=5, num_experts_per_tok=3, clip_qkv=0.5, norm_topk_prob=True)),
     "flex_olmo": ("flex_olmo", dict(num_experts=5, num_experts_per_tok=3)),

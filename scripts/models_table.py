@@ -30,7 +30,7 @@ KNOBS = [
     (r"GELU, (ROPE|LEARNED)|GPT,", "GELU MLP"), ("RELU2", "ReLU^2 MLP"), ("XIELU", "xIELU MLP"), ("SWIGLU_OSS", "clamped SwiGLU"),
     ("(LOCAL|NUM)_EXPERTS", "experts"), (r"RENORMALIZE\(", "renormalised where norm_topk_prob says it"),
     (r"ARCH_RENORMALIZED(?![\s\S]*RENORMALIZE\()", "renormalised"),
-    ("KEY_SHARED_DIM", "an expert for all tokens"), ("qkv_bias = BIAS_ALWAYS", "biases of q, k, v"),
+    ("SPARSE_STEP", "layers without experts"), ("KEY_SHARED_DIM", "an expert for all tokens"), ("qkv_bias = BIAS_ALWAYS", "biases of q, k, v"),
     ("ARCH_HEAD_BIAS", "bias of the head"), ("ARCH_NTK_ALPHA", "static NTK by alpha"),
 ]
 FILES = [

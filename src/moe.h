@@ -10,6 +10,7 @@ enum { MOE_MOST_EXPERTS = 1024 }; /* of a layer */
 typedef struct {
     int n_experts, n_used; /* experts of a layer; those that a token goes through */
     int shared_dim;        /* width of the expert that every token goes through besides; 0: none */
+    int dense_dim;         /* width of the one FFN of the layers that have no experts; 0: every layer has them */
     bool renormalize;      /* the weights of the chosen experts add up to 1, else all experts' do (Qwen, OLMoE) */
     float alpha, limit;    /* of every expert's FFN_SWIGLU_OSS */
 } MoeConfig;

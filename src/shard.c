@@ -29,20 +29,24 @@ static void slice_heads(Slice *s, const Config *c, int rank, int size) {
 /* The FFN that is cut by features: the layer's, or the expert that every token goes through. */
 static FfnWeights *cut_ffn(Layer *l) { return l->moe.experts ? &l->moe.shared : &l->ffn; }
 
+static int dense_dim(const Config *c) { return c->moe.n_experts ? c->moe.dense_dim : c->hidden_dim; }
+
 /* Features are dealt out in whole blocks of down's type, and by 32 where there are enough: int8 activations want that.
  */
-static void slice_hidden(Slice *s, const Config *c, const Weights *w, int rank, int size) {
-    int all = c->moe.n_experts ? c->moe.shared_dim : c->hidden_dim, block = 1;
+static void slice_features(int *first, int *n, int all, bool shared, const Config *c, const Weights *w, int rank,
+                           int size) {
+    int block = 1;
     for (int i = 0; i < c->n_layers && all; i++) {
-        int other = dtype_info[cut_ffn(&w->layers[i])->w_down.dtype].block_values;
-        if (other > block) block = other;
+        Layer *l = &w->layers[i];
+        int other = dtype_info[cut_ffn(l)->w_down.dtype].block_values;
+        if (other > block && shared == (l->moe.experts != NULL)) block = other;
     }
     if (block < QK && all >= QK * size) block = QK;
     if (all < block * size) block = 1; /* through the blocks, in f32 */
     int blocks = (all + block - 1) / block, from = share_of(blocks, rank, size) * block,
         to = share_of(blocks, rank + 1, size) * block;
-    s->hidden = from < all ? from : all;
-    s->n_hidden = (to < all ? to : all) - s->hidden;
+    *first = from < all ? from : all;
+    *n = (to < all ? to : all) - *first;
 }
 
 int shard_slice(Slice *s, const Config *c, const Weights *w, int rank, int size, Error *e) {
@@ -50,8 +54,10 @@ int shard_slice(Slice *s, const Config *c, const Weights *w, int rank, int size,
     s->n_tokens = share_of(c->vocab_size, rank + 1, size) - s->token;
     s->n_experts = share_of(c->moe.n_experts, rank + 1, size) - s->expert;
     slice_heads(s, c, rank, size);
-    slice_hidden(s, c, w, rank, size);
-    bool experts = c->moe.n_experts, hidden = s->n_hidden > 0 || (experts && !c->moe.shared_dim);
+    slice_features(&s->hidden, &s->n_hidden, dense_dim(c), false, c, w, rank, size);
+    slice_features(&s->shared, &s->n_shared, c->moe.shared_dim, true, c, w, rank, size);
+    bool experts = c->moe.n_experts,
+         hidden = (s->n_hidden > 0 || !dense_dim(c)) && (s->n_shared > 0 || !c->moe.shared_dim);
     if (s->n_heads > 0 && hidden && s->n_tokens > 0 && (!experts || s->n_experts > 0)) return 0;
     if (experts && s->n_experts == 0)
         return fail(e, "ranks: expected an expert for each, found %d ranks for %d experts", size, c->moe.n_experts);
@@ -141,9 +147,10 @@ static int shard_layer(Shard *s, Layer *l, const Config *c, const Slice *part, E
     if (l->moe.experts) drop_experts(s, &l->moe, c, part);
     if (copy_columns(s, &a->wo, q, part->n_heads * d, e)) return -1;
     if (l->moe.experts && !c->moe.shared_dim) return 0;
-    if (f->w_gate.data) rows_of(s, &f->w_gate, &f->b_gate, part->hidden, part->n_hidden);
-    rows_of(s, &f->w_up, &f->b_up, part->hidden, part->n_hidden);
-    return copy_columns(s, &f->w_down, part->hidden, part->n_hidden, e);
+    int first = l->moe.experts ? part->shared : part->hidden, n = l->moe.experts ? part->n_shared : part->n_hidden;
+    if (f->w_gate.data) rows_of(s, &f->w_gate, &f->b_gate, first, n);
+    rows_of(s, &f->w_up, &f->b_up, first, n);
+    return copy_columns(s, &f->w_down, first, n, e);
 }
 
 int shard_model(Shard *s, Model *m, Comm *comm, const File *files, int n_files, Error *e) {

@@ -14,14 +14,16 @@ void model_init(Model *m, const Config *config, const Weights *weights) {
     m->slice = (Slice){.n_heads = config->n_heads,
                        .n_kv_heads = config->n_kv_heads,
                        .kv_sharers = 1,
-                       .n_hidden = config->moe.n_experts ? config->moe.shared_dim : config->hidden_dim,
+                       .n_hidden = config->moe.n_experts ? config->moe.dense_dim : config->hidden_dim,
+                       .n_shared = config->moe.shared_dim,
                        .n_experts = config->moe.n_experts,
                        .n_tokens = config->vocab_size};
     for (const Layer *l = weights->layers; l < weights->layers + config->n_layers; l++) {
         const Mat *all[] = {&l->attn.wq, &l->attn.wk, &l->attn.wv, &l->attn.wo};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) m->int8 |= mat_is_quantized(all[i]);
         m->int8 |= ffn_is_quantized(&l->ffn) || ffn_is_quantized(&l->moe.shared);
-        for (int i = 0; i < config->moe.n_experts; i++) m->int8 |= ffn_is_quantized(&l->moe.experts[i]);
+        for (int i = 0; i < config->moe.n_experts && l->moe.experts; i++)
+            m->int8 |= ffn_is_quantized(&l->moe.experts[i]);
     }
 }
 
@@ -97,10 +99,9 @@ static void state_take(State *s, const Model *m, Arena *a) {
     if (c->moe.n_experts) {
         s->moe.first = part->expert;
         s->moe.n = part->n_experts;
-        moe_take(&s->moe, a, &c->moe, o->n_batch, c->dim, c->hidden_dim, part->n_hidden);
-    } else {
-        ffn_take(&s->ffn, a, o->n_batch, part->n_hidden);
+        moe_take(&s->moe, a, &c->moe, o->n_batch, c->dim, c->hidden_dim, part->n_shared);
     }
+    if (part->n_hidden) ffn_take(&s->ffn, a, o->n_batch, part->n_hidden);
     s->x = arena_take(a, (size_t)o->n_batch * (size_t)c->dim, sizeof(float));
     row_buffer_take(&s->xn, a, o->n_batch, c->dim);
     row_buffer_take_own(&s->xn, a, o->n_threads);

@@ -60,8 +60,8 @@ tokens=1,34,22,5,7,9,40,43,2,17,11,30
 for source in $F/families/*; do
     name=${source##*/}
     [ -e "$source/config.json" ] || case $name in *.gguf) ;; *) continue ;; esac
-    # no such GGUF, or none with its window, its clamp, its norms, its weights of the experts
-    case $name in phi_qk_norm | mistral | ministral | vaultgemma | helium | cwm | flex_olmo | gpt_oss_clamp | olmoe_clip) ;;
+    # no such GGUF, or none with its window, its clamp, its norms, its weights of the experts, its layers without them
+    case $name in phi_qk_norm | mistral | ministral | vaultgemma | helium | cwm | flex_olmo | gpt_oss_clamp | olmoe_clip | *_dense) ;;
     *) converted "$name to GGUF" "$source" "$dir/family.gguf" 1e-5 ;; esac
     case $name in falcon* | apertus.gguf) ;; # names that depend on the norms; a rule as numbers
     *) converted "$name to a directory" "$source" "$dir/xdir" 1e-5 ;; esac
@@ -156,6 +156,7 @@ refused "a directory that is full" 1 "full" $F/base.gguf -m convert -o "$dir/ful
 refused "GPT-2 to a directory" 1 "Conv1D" $F/gpt2_hf -m convert -o "$dir/nodir"
 refused "a window that a GGUF llama has no key for" 1 "a window" $F/families/mistral -m convert -o "$dir/no.gguf"
 refused "a clamp that llama.cpp does not have" 1 "that clamp of the experts" $F/families/gpt_oss_clamp -m convert -o "$dir/no.gguf"
+refused "layers that llama.cpp wants experts in" 1 "layers without experts" $F/families/qwen2_moe_dense -m convert -o "$dir/no.gguf"
 refused "weights of experts that llama.cpp does not have" 1 "weights of the experts that add up to 1" $F/families/olmoe_clip \
     -m convert -o "$dir/no.gguf"
 refused "experts in a .bin" 1 "LLaMA" $F/families/mixtral -m convert -o "$dir/no.bin"

@@ -90,8 +90,21 @@ refused "a NaN in the router, looked for" 1 "layer 1, router, row 0.*operand rou
     "$(edited mixtral nan=$w.gate.weight)" -m logits --tokens 1 --check
 bad "a NaN in an expert" "found nan" mixtral nan=$w.experts.0.w2.weight nan=$w.experts.1.w2.weight \
     nan=$w.experts.2.w2.weight nan=$w.experts.3.w2.weight nan=$w.experts.4.w2.weight
-bad "dense layers among those with experts" "mlp_only_layers: expected null" qwen2_moe "config.mlp_only_layers=[0]"
-bad "every second layer with experts" "decoder_sparse_step: expected 1" qwen3_moe config.decoder_sparse_step=2
+bad "experts where a dense layer belongs" "layers.0.mlp.experts.0.down_proj.weight: expected no such tensor with this config" \
+    qwen3_moe "config.mlp_only_layers=[0]"
+bad "a dense layer where experts belong" "layers.3.mlp.down_proj.weight: expected no such tensor with this config" \
+    qwen2_moe_dense "config.mlp_only_layers=[]"
+bad "a list of layers that is none" "mlp_only_layers: expected a list" qwen2_moe_dense config.mlp_only_layers=3
+bad "a layer that is no number" "mlp_only_layers: expected numbers of layers" qwen2_moe_dense 'config.mlp_only_layers=["3"]'
+bad "a step of 0" "decoder_sparse_step: expected" qwen2_moe_dense config.decoder_sparse_step=0
+bad "dense layers in a family without them" "mlp_only_layers: expected null" olmoe "config.mlp_only_layers=[0]"
+check "layers that are named twice, or are none of the model's" cmp <(logits $F/qwen2_moe_dense) \
+    <(logits "$(edited qwen2_moe_dense "config.mlp_only_layers=[2, 3, 3, 9, -1]")")
+check "info says how wide the dense layers are" python3 -c '
+import json, sys
+i = json.load(open(sys.argv[1]))
+assert (i["hidden_dim"], i["dense_dim"], i["shared_dim"]) == (8, 40, 24), i
+assert i["params"] - i["active_params"] == 1 * 2 * 3 * 16 * 8, i' <("$RUN" $F/qwen2_moe_dense -m info --json)
 bad "the shared expert missing" "shared.w_up of layer 0: expected the tensor, found none" qwen2_moe \
     drop=model.layers.0.mlp.shared_expert.up_proj.weight
 bad "the shared expert's gate missing" "shared_gate of layer 1: expected the tensor, found none" qwen2_moe \

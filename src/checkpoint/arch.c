@@ -48,6 +48,8 @@
     { KEY_EXPERT_DIM, NULL, n }
 #define RENORMALIZE(x)                                                                                                 \
     { KEY_RENORMALIZE, NULL, x }
+#define SPARSE_STEP                                                                                                    \
+    { KEY_SPARSE_STEP, NULL, 1 } /* and mlp_only_layers */
 #define GRANITE_SCALES                                                                                                 \
     {KEY_EMB_SCALE, NULL, 1}, {KEY_RESIDUAL_SCALE, NULL, 1}, {KEY_ATTN_SCALE, NULL, 1}, {KEY_LOGIT_DIVISOR, NULL, 1},  \
     {                                                                                                                  \
@@ -124,10 +126,11 @@ const Arch archs[] = {
      .traits = ARCH_WHOLE_ROTARY | ARCH_USE_WINDOW | ARCH_LAYER_TYPES | ARCH_FIRST_WINDOWS,
      .keys = KEYS(CTX(32768), EPS(1e-6), KV(16), WINDOW(4096), PATTERN(2), {KEY_MAX_WINDOW_LAYERS, NULL, 28},
                   {KEY_QKV_BIAS, "qkv_bias", 1}, NUM_EXPERTS(60, 4), EXPERT_WIDTH(1408), {KEY_SHARED_DIM, NULL, 5632},
-                  RENORMALIZE(0))},
+                  RENORMALIZE(0), SPARSE_STEP)},
     {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3moe", LLAMA, BIASES, .qk_norm = QK_NORM_HEAD,
      .traits = ARCH_WHOLE_ROTARY | ARCH_USE_WINDOW | ARCH_RENORMALIZED,
-     .keys = KEYS(CTX(32768), EPS(1e-6), KV(4), WINDOW(4096), NUM_EXPERTS(128, 8), EXPERT_WIDTH(768), RENORMALIZE(0))},
+     .keys = KEYS(CTX(32768), EPS(1e-6), KV(4), WINDOW(4096), NUM_EXPERTS(128, 8), EXPERT_WIDTH(768), RENORMALIZE(0),
+                  SPARSE_STEP)},
     {"olmoe", "OlmoeForCausalLM", "olmoe", LLAMA, BIASES, .qk_norm = QK_NORM_WHOLE, .traits = ARCH_WHOLE_ROTARY,
      .keys = KEYS(CTX(4096), EPS(1e-5), {KEY_CLAMP, NULL, NAN}, NUM_EXPERTS(64, 8), RENORMALIZE(0))},
     {"flex_olmo", "FlexOlmoForCausalLM", NULL, LLAMA, BIASES, .qk_norm = QK_NORM_WHOLE,

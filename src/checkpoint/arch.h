@@ -140,6 +140,7 @@ typedef enum {
     KEY_EXPERT_DIM, /* where the experts are not as wide as KEY_HIDDEN_DIM */
     KEY_SHARED_DIM,
     KEY_RENORMALIZE,
+    KEY_SPARSE_STEP, /* every so many layers one has experts */
     KEY_SWIGLU_ALPHA,
     KEY_SWIGLU_LIMIT,
     KEY_MULTI_QUERY,
@@ -192,6 +193,7 @@ int key_neutral(Key key, const char *name, double found, const Config *c, const 
 /* LayerKind - what sets a layer apart from the others. */
 typedef struct LayerKind {
     bool windowed, no_rope;
+    bool dense; /* one FFN among layers with experts */
     int window;
     RopeUse rope;
 } LayerKind;
@@ -201,6 +203,12 @@ typedef struct LayerKind {
  * rope, and window 0 where there is none. */
 int layer_kinds(Checkpoint *ck, const Facts *f, const char *path, const char *prefix, Error *e);
 void layer_rope(Checkpoint *ck);
+
+/* dense_config - the config as a layer without experts sees it: that of a dense model. layer_config - as a layer sees
+ * it. dense_layers - after dense of each layer is set: the Config of a model where none, or every one, is. */
+Config dense_config(Config c);
+Config layer_config(const Checkpoint *ck, int layer);
+void dense_layers(Checkpoint *ck);
 
 /* facts_config - Facts to Config: everything but RoPE. */
 int facts_config(Config *c, const Arch *a, Style style, const Facts *f, const char *path, Error *e);

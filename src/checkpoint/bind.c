@@ -19,6 +19,7 @@ int config_check(const Config *c, const char *path, Error *e) {
         {"vocab_size", c->vocab_size, 1 << 24},
         {"n_ctx", c->n_ctx, 1 << 26},
         {"width of the shared expert", c->moe.shared_dim ? c->moe.shared_dim : 1, 1 << 22},
+        {"width of the dense layers", c->moe.dense_dim ? c->moe.dense_dim : 1, 1 << 22},
     };
     for (size_t i = 0; i < sizeof count / sizeof *count; i++)
         if (count[i].value < 1 || count[i].value > count[i].max)
@@ -101,7 +102,7 @@ static unsigned char *seen_at(const Seen *s, int layer, int field, int expert) {
 }
 
 static int bind_tensor(Checkpoint *ck, const Tensor *t, const Seen *seen, Weights *w, Error *e) {
-    const Config *c = &ck->config;
+    const Config here = layer_config(ck, t->layer), *c = &here;
     int rows, cols;
     field_shape(&rows, &cols, t->field, c);
     if (t->layer >= c->n_layers)
@@ -133,10 +134,19 @@ static int bind_tensor(Checkpoint *ck, const Tensor *t, const Seen *seen, Weight
     return 0;
 }
 
-/* Nothing is missing, and every layer has what the first one has. */
+/* The first layer that has experts, or has none, as this one. */
+static int first_alike(const Checkpoint *ck, int layer) {
+    const LayerKind *k = ck->layer_kinds;
+    for (int i = 0; i < layer; i++)
+        if (!k || k[i].dense == k[layer].dense) return i;
+    return layer;
+}
+
+/* Nothing is missing, and every layer has what the first one of its kind has. */
 static int check_complete(const Checkpoint *ck, const Seen *seen, Error *e) {
-    const Config *c = &ck->config;
-    for (int layer = -1; layer < c->n_layers; layer++) {
+    for (int layer = -1; layer < ck->config.n_layers; layer++) {
+        const Config here = layer_config(ck, layer), *c = &here;
+        int alike = first_alike(ck, layer);
         int first = layer < 0 ? 0 : FIELD_ATTN_NORM, last = layer < 0 ? FIELD_ATTN_NORM : FIELD_COUNT;
         for (int f = first; f < last; f++) {
             int expert = 0;
@@ -149,9 +159,9 @@ static int check_complete(const Checkpoint *ck, const Seen *seen, Error *e) {
                 if (layer < 0) return fail(e, "%s: %s: expected the tensor, found none", ck->path, field_name(f));
                 return fail(e, "%s: %s of layer %d: expected the tensor, found none", ck->path, field_name(f), layer);
             }
-            if (layer > 0 && there != *seen_at(seen, 0, f, 0))
-                return fail(e, "%s: %s of layer %d: expected as in layer 0, found %s", ck->path, field_name(f), layer,
-                            there ? "one" : "none");
+            if (layer > 0 && there != *seen_at(seen, alike, f, 0))
+                return fail(e, "%s: %s of layer %d: expected as in layer %d, found %s", ck->path, field_name(f), layer,
+                            alike, there ? "one" : "none");
         }
     }
     return 0;
@@ -173,7 +183,8 @@ int checkpoint_bind(Checkpoint *ck, Config *config, Weights *weights, Error *e) 
     if (!ck->layers || !seen.there || (n_experts && !ck->experts))
         status = fail(e, "%s: memory: expected some, found none", ck->path);
     for (size_t i = 0; i < n_layers * n_experts && !status; i++) {
-        ck->layers[i / n_experts].moe.experts = &ck->experts[i / n_experts * n_experts];
+        bool dense = ck->layer_kinds && ck->layer_kinds[i / n_experts].dense;
+        ck->layers[i / n_experts].moe.experts = dense ? NULL : &ck->experts[i / n_experts * n_experts];
         ck->experts[i].alpha = c->moe.alpha;
         ck->experts[i].limit = c->moe.limit;
     }

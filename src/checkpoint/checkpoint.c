@@ -82,9 +82,9 @@ static int transpose(Checkpoint *ck, Mat *m, int rows, int cols, int from, int c
 /* A tensor that holds a field, or two, of every expert of a layer. */
 static int add_experts(Checkpoint *ck, const FusedField *f, int layer, const File *file, const char *name, Mat mat,
                        Split split, Error *e) {
-    const Config *c = &ck->config;
-    int rows, cols, n = c->moe.n_experts;
-    field_shape(&rows, &cols, f->field[0], c);
+    const Config c = layer_config(ck, layer);
+    int rows, cols, n = c.moe.n_experts;
+    field_shape(&rows, &cols, f->field[0], &c);
     bool vector = field_is_vector(f->field[0]), columns = split == SPLIT_COLUMNS;
     int high = vector ? 1 : columns ? cols : f->n * rows, wide = vector ? f->n * cols : columns ? f->n * rows : cols;
     if (!n) return fail(e, "%s: %s: expected no such tensor with this config, found one", file->path, name);
@@ -145,11 +145,12 @@ int checkpoint_add(Checkpoint *ck, const FieldPlace *at, const File *file, const
         return add_one(ck, &(Tensor){.field = (Field)field, .layer = layer, .expert = at->expert, .mat = mat}, file,
                        name, e);
     const FusedField *f = &fused_fields[field - FIELD_COUNT];
+    const Config c = layer_config(ck, layer);
     if (field_of_expert(f->field[0])) return add_experts(ck, f, layer, file, name, mat, split, e);
     if (field_of_head(field)) return add_head(ck, f->field[0], at, file, name, &mat, e);
     bool vector = field_is_vector(f->field[0]), groups = split == SPLIT_GROUPS && f->n == 3;
     for (int j = 0; j < f->n; j++) {
-        field_shape(&n_rows[j], &cols, f->field[j], &ck->config);
+        field_shape(&n_rows[j], &cols, f->field[j], &c);
         if (vector) n_rows[j] = cols;
         all += n_rows[j];
     }

@@ -369,6 +369,7 @@ static int read_layers(Checkpoint *ck, Keys *k, Facts *f, Error *e) {
         return -1;
     for (int i = 0; i < c->n_layers && !rope; i++) kinds[i].no_rope = true;
     for (int i = 0; i < c->n_layers && list; i++) kinds[i].windowed = kinds[i].window && pattern->value[i];
+    dense_layers(ck);
     layer_rope(ck);
     return 0;
 }

@@ -40,6 +40,8 @@ static int read_number(const Reader *r, Key key, const char *name, double *out) 
     return json_number(out, r->root, name, r->path, r->e);
 }
 
+static bool has_mlp_only(const Arch *a) { return key_default_given(a, KEY_SPARSE_STEP); }
+
 /* Every key of the file is a number of the family, or one that changes nothing. */
 static int read_facts(const Reader *r, Facts *f) {
     const Arch *a = r->ck->family;
@@ -48,6 +50,7 @@ static int read_facts(const Reader *r, Facts *f) {
     cJSON_ArrayForEach(item, r->root) {
         if (key_find(a, a->style, item->string, strlen(item->string)) >= 0) continue;
         if (a->activation && strcmp(item->string, a->activation) == 0) continue;
+        if (has_mlp_only(a) && strcmp(item->string, "mlp_only_layers") == 0) continue;
         if (key_harmless(item, r->path, r->e)) return -1;
     }
     for (int key = 0; key < KEY_COUNT; key++) {
@@ -316,6 +319,22 @@ static int read_hybrid(const Reader *r) {
     return 0;
 }
 
+/* Layers that have no experts, whatever decoder_sparse_step says. */
+static int read_dense(const Reader *r) {
+    static const char key[] = "mlp_only_layers";
+    const Config *c = &r->ck->config;
+    const cJSON *items = get(r->root, key), *item;
+    if (!has_mlp_only(r->ck->family) || !given(r->root, key)) return 0;
+    if (!cJSON_IsArray(items)) return fail(r->e, "%s: %s: expected a list, found something else", r->path, key);
+    cJSON_ArrayForEach(item, items) {
+        if (!cJSON_IsNumber(item) || item->valuedouble != floor(item->valuedouble))
+            return fail(r->e, "%s: %s: expected numbers of layers, found something else", r->path, key);
+        if (item->valuedouble >= 0 && item->valuedouble < c->n_layers)
+            r->ck->layer_kinds[(int)item->valuedouble].dense = c->moe.n_experts > 0;
+    }
+    return 0;
+}
+
 /* Lists with an item for each layer: layer_types (windows), no_rope_layers (1: with RoPE). */
 static int read_layers(const Reader *r, const Facts *f) {
     Checkpoint *ck = r->ck;
@@ -343,6 +362,8 @@ static int read_layers(const Reader *r, const Facts *f) {
                             i - 1, *type ? type : "something else");
         }
     }
+    if (read_dense(r)) return -1;
+    dense_layers(ck);
     layer_rope(ck);
     return 0;
 }

@@ -46,7 +46,6 @@ static const struct {
     {"router_jitter_noise", ANY},
     {"experts_per_token", ANY}, /* gpt-oss: num_experts_per_tok says it again */
     {"initial_context_length", ANY},
-    {"decoder_sparse_step", IS_1},
     {"output_router_logits", ANY},
     {"z_loss_coefficient", ANY},
     {"bos_token_id", ANY},
@@ -206,7 +205,7 @@ static const struct {
     {"cross_attention_hidden_size", IS_NULL},
     {"is_causal", IS_TRUE},
     {"is_encoder_decoder", IS_FALSE},
-    {"mlp_only_layers", IS_NULL | IS_EMPTY},
+    {"mlp_only_layers", IS_NULL | IS_EMPTY}, /* of families without KEY_SPARSE_STEP */
     {"moe", IS_FALSE | IS_NULL},
     {"num_ln_in_parallel_attn", ANY}, /* what the norms in the file say */
     {"per_layer_config", IS_NULL},

@@ -67,6 +67,7 @@ const KeyInfo key_info[KEY_COUNT] = {
     [KEY_EXPERT_DIM] = {{"moe_intermediate_size", NULL, "expert_feed_forward_length"}, COUNT},
     [KEY_SHARED_DIM] = {{"shared_expert_intermediate_size", NULL, "expert_shared_feed_forward_length"}, COUNT},
     [KEY_RENORMALIZE] = {{"norm_topk_prob", NULL, NULL}, FLAG},
+    [KEY_SPARSE_STEP] = {{"decoder_sparse_step", NULL, NULL}, INT(INT_MAX)},
     [KEY_SWIGLU_ALPHA] = {{"swiglu_alpha", NULL, NULL}, NUMBER, IMPLIED},
     [KEY_SWIGLU_LIMIT] = {{"swiglu_limit", NULL, NULL}, NUMBER, IMPLIED},
     [KEY_MULTI_QUERY] = {{"multi_query", "multi_query", NULL}, FLAG},
@@ -154,20 +155,22 @@ static int experts_config(Config *c, const Arch *a, Style style, const Facts *f,
     int n = (int)fact(f, KEY_EXPERTS, 0), used = (int)fact(f, KEY_EXPERTS_USED, 0);
     char name[96];
     c->moe = (MoeConfig){0};
-    if (!key_default_given(a, KEY_EXPERTS)) return 0;
+    if (!key_default_given(a, KEY_EXPERTS) || (n == 0 && style != STYLE_GGUF && key_default_given(a, KEY_SPARSE_STEP)))
+        return 0;
     if (n < 1 || n > MOE_MOST_EXPERTS)
         return fail(e, "%s: %s: expected 1 to %d experts, found %d", path, label(name, a, style, KEY_EXPERTS),
                     MOE_MOST_EXPERTS, n);
     if (used < 1 || used > n)
         return fail(e, "%s: %s: expected 1 to the %d experts there are, found %d", path,
                     label(name, a, style, KEY_EXPERTS_USED), n, used);
-    c->hidden_dim = (int)fact(f, KEY_EXPERT_DIM, c->hidden_dim);
     c->moe = (MoeConfig){.n_experts = n,
                          .n_used = used,
+                         .dense_dim = key_default_given(a, KEY_SPARSE_STEP) ? c->hidden_dim : 0,
                          .shared_dim = (int)fact(f, KEY_SHARED_DIM, 0),
                          .renormalize = a->traits & ARCH_RENORMALIZED,
                          .alpha = (float)fact(f, KEY_SWIGLU_ALPHA, 0),
                          .limit = (float)fact(f, KEY_SWIGLU_LIMIT, 0)};
+    c->hidden_dim = (int)fact(f, KEY_EXPERT_DIM, c->hidden_dim);
     if (style != STYLE_GGUF && key_default_given(a, KEY_RENORMALIZE))
         c->moe.renormalize = fact(f, KEY_RENORMALIZE, 0) != 0;
     return 0;
@@ -224,7 +227,7 @@ int layer_kinds(Checkpoint *ck, const Facts *f, const char *path, const char *pr
     const Arch *a = ck->family;
     bool follows_switch = a->traits & ARCH_USE_WINDOW, off = f->given[KEY_USE_WINDOW] && f->value[KEY_USE_WINDOW] == 0;
     int window = (int)fact(f, KEY_WINDOW, 0), pattern = (int)fact(f, KEY_WINDOW_PATTERN, 0);
-    int no_rope = (int)fact(f, KEY_NO_ROPE_INTERVAL, 0);
+    int no_rope = (int)fact(f, KEY_NO_ROPE_INTERVAL, 0), sparse = (int)fact(f, KEY_SPARSE_STEP, 1);
     if (!key_default_given(a, KEY_WINDOW) && window && window < c->n_ctx && !off)
         return fail(e, "%s: %s%s: expected none for a %s, found %d", path, prefix,
                     *prefix ? ".attention.sliding_window" : "sliding_window", ck->arch, window);
@@ -239,9 +242,33 @@ int layer_kinds(Checkpoint *ck, const Facts *f, const char *path, const char *pr
             full = i < fact(f, KEY_MAX_WINDOW_LAYERS, 0);
         bool bare = no_rope && (i + 1) % no_rope == 0;
         if (no_rope) full = !bare; /* SmolLM3: a window, where there is one, is for the layers without RoPE */
-        kinds[i] = (LayerKind){.windowed = window && !full, .window = window, .no_rope = bare};
+        bool dense = c->moe.n_experts && (i + 1) % sparse != 0;
+        kinds[i] = (LayerKind){.windowed = window && !full, .window = window, .no_rope = bare, .dense = dense};
     }
     return 0;
+}
+
+Config dense_config(Config c) {
+    c.hidden_dim = c.moe.dense_dim;
+    c.moe = (MoeConfig){0};
+    return c;
+}
+
+Config layer_config(const Checkpoint *ck, int layer) {
+    const Config *c = &ck->config;
+    bool dense = layer >= 0 && layer < c->n_layers && ck->layer_kinds && ck->layer_kinds[layer].dense;
+    return dense ? dense_config(*c) : *c;
+}
+
+void dense_layers(Checkpoint *ck) {
+    Config *c = &ck->config;
+    int n = 0;
+    for (int i = 0; i < c->n_layers; i++) n += ck->layer_kinds[i].dense;
+    if (n == 0) c->moe.dense_dim = 0;
+    if (n == c->n_layers) {
+        *c = dense_config(*c);
+        for (int i = 0; i < n; i++) ck->layer_kinds[i].dense = false;
+    }
 }
 
 /* ... and what follows from which layers have the window. */

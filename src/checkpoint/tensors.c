@@ -103,7 +103,7 @@ typedef enum {
     NEVER,
     ALWAYS,
     LEARNED,
-    DENSE, /* no experts */
+    DENSE, /* no experts in the layer */
     GATED, /* ... and the FFN gates */
     MIXED, /* experts */
     BIASED_EXPERTS,

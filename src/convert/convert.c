@@ -195,6 +195,7 @@ int checkpoint_convert(const Checkpoint *ck, const Config *config, const Weights
     size_t widest = (size_t)config->dim;
     if (widest < 2 * (size_t)config->hidden_dim) widest = 2 * (size_t)config->hidden_dim; /* gate and up */
     if (widest < (size_t)config->moe.shared_dim) widest = (size_t)config->moe.shared_dim;
+    if (widest < (size_t)config->moe.dense_dim) widest = (size_t)config->moe.dense_dim;
     if (widest < (size_t)config->n_heads * (size_t)config->head_dim)
         widest = (size_t)config->n_heads * (size_t)config->head_dim;
     w.row = malloc(widest * sizeof(float));

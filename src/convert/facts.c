@@ -14,7 +14,7 @@ static void say_common(Facts *f, const Config *c, const Weights *w) {
     const Layer *l = &w->layers[0];
     bool rope = c->pos == POS_ROPE;
     say(f, KEY_DIM, c->dim);
-    say(f, KEY_HIDDEN_DIM, c->hidden_dim);
+    say(f, KEY_HIDDEN_DIM, c->moe.dense_dim ? c->moe.dense_dim : c->hidden_dim);
     say(f, KEY_N_LAYERS, c->n_layers);
     say(f, KEY_N_HEADS, c->n_heads);
     say(f, KEY_N_KV_HEADS, c->n_kv_heads);
@@ -60,6 +60,7 @@ static void say_family(Facts *f, const Config *c, const Arch *a, Style style, co
     say(f, KEY_EXPERT_DIM, c->hidden_dim);
     say(f, KEY_SHARED_DIM, c->moe.shared_dim);
     say(f, KEY_RENORMALIZE, c->moe.renormalize);
+    say(f, KEY_SPARSE_STEP, 1);
     say(f, KEY_SWIGLU_ALPHA, (double)c->moe.alpha);
     say(f, KEY_SWIGLU_LIMIT, (double)c->moe.limit);
     say(f, KEY_TEMPERATURE, (double)c->attn.temperature);
@@ -95,6 +96,8 @@ static const char *gguf_cannot_say(const Arch *a, const Config *c, const Weights
     for (const Arch *b = archs; b < a; b++) shared |= b->gguf && strcmp(a->gguf, b->gguf) == 0;
     if (window && (shared ? !(a->traits & ARCH_LAYER_TYPES) : !key_default_given(a, KEY_WINDOW))) return "a window";
     if (key_default_given(a, KEY_QUERY_SCALAR) && c->attn.scale != 0) return "that scale of the scores";
+    if (c->moe.dense_dim) return "layers without experts";
+    if (!c->moe.n_experts && key_default_given(a, KEY_EXPERTS)) return "no experts";
     if (c->moe.n_experts && c->moe.renormalize != ((a->traits & ARCH_RENORMALIZED) != 0))
         return c->moe.renormalize ? "weights of the experts that add up to 1"
                                   : "weights of the experts that do not add up to 1";

@@ -124,6 +124,10 @@ static void print_layers(const Writer *w) {
         fputs(",\n \"num_local_experts\": 0", w->file);
     if (w->family->traits & ARCH_HYBRID)
         fprintf(w->file, ",\n \"position_embedding_type\": \"%s\"", layers[0].attn.rope == ROPE_NONE ? "nope" : "rope");
+    for (int i = 0, dense = 0; i < n && w->config.moe.dense_dim; i++) {
+        if (!layers[i].moe.experts) fprintf(w->file, "%s%d", dense++ ? ", " : ",\n \"mlp_only_layers\": [", i);
+        if (i + 1 == n) fputs("]", w->file);
+    }
     for (int i = 0; i < n && key_default_given(w->family, KEY_NO_ROPE_INTERVAL); i++)
         fprintf(w->file, "%s%d%s", i ? ", " : ",\n \"no_rope_layers\": [", layers[i].attn.rope != ROPE_NONE,
                 i + 1 < n ? "" : "]");

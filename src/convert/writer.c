@@ -35,10 +35,16 @@ void put(Buffer *b, const void *p, size_t n) {
     b->n += n;
 }
 
+/* c as a layer sees it. */
+static Config at_layer(const Writer *w, const Config *c, int layer) {
+    return layer >= 0 && c->moe.n_experts && !w->weights->layers[layer].moe.experts ? dense_config(*c) : *c;
+}
+
 /* The field as the source has it; data NULL: the model does not have it. */
 static Mat source_mat(const Writer *w, Field f, int layer, int expert) {
+    const Config c = at_layer(w, w->source, layer);
     if (f == FIELD_LM_HEAD && w->config.tied) return (Mat){0};
-    return field_mat(w->weights, w->source, f, layer, expert);
+    return field_mat(w->weights, &c, f, layer, expert);
 }
 
 /* Feature j of a head in the target's order is this feature in the source's. */
@@ -113,8 +119,9 @@ static int write_rows(Writer *w, const Target *t, int i, int expert, int from, i
     Field f = t->field[i];
     DType type = t->type;
     Mat m = source_mat(w, f, t->layer, expert);
+    const Config c = at_layer(w, &w->config, t->layer);
     int rows, cols;
-    field_shape(&rows, &cols, f, &w->config);
+    field_shape(&rows, &cols, f, &c);
     size_t bytes = dtype_row_bytes(type, (size_t)cols);
     if (field_is_vector(f)) {
         target_vector(w, f, &m, cols);
@@ -140,8 +147,9 @@ static int write_rows(Writer *w, const Target *t, int i, int expert, int from, i
 }
 
 static int write_field(Writer *w, const Target *t, int i, int expert) {
+    const Config c = at_layer(w, &w->config, t->layer);
     int rows, cols;
-    field_shape(&rows, &cols, t->field[i], &w->config);
+    field_shape(&rows, &cols, t->field[i], &c);
     return write_rows(w, t, i, expert, 0, field_is_vector(t->field[i]) ? cols : rows);
 }
 
@@ -259,6 +267,7 @@ static bool target_of(const Writer *w, Target *t, int field, int layer, int expe
     char part[80];
     if (!field_path(t->name, w->family, w->style, named_as(w, field), layer, expert)) return false;
     if (other_layout(w, t, field)) return false;
+    const Config c = at_layer(w, &w->config, layer);
     if (field_of_expert(t->field[0]) && field >= FIELD_COUNT) t->n_experts = w->config.moe.n_experts;
     for (int i = 0; i < t->n; i++) {
         Mat m = source_mat(w, t->field[i], layer, expert);
@@ -266,7 +275,7 @@ static bool target_of(const Writer *w, Target *t, int field, int layer, int expe
         if (!m.data) return false;
         /* a tensor of several fields is for a family that has no names for the fields */
         if (t->n > 1 && field_path(part, w->family, w->style, t->field[i], layer, expert)) return false;
-        field_shape(&rows, &cols, t->field[i], &w->config);
+        field_shape(&rows, &cols, t->field[i], &c);
         DType type = target_type(w, t->field[i], layer, &m);
         t->vector = field_is_vector(t->field[i]);
         t->rows = t->vector ? 1 : t->rows + rows;

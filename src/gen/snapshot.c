@@ -74,7 +74,7 @@ uint64_t snapshot_model_hash(const Model *m) {
     for (int i = 0; i < c->n_layers; i++) {
         const AttentionWeights *a = &m->weights.layers[i].attn;
         h = hash_mat(hash_mat(hash_mat(hash_mat(h, &a->wq), &a->wk), &a->wv), &a->wo);
-        if (c->moe.n_experts) h = hash_mat(h, &m->weights.layers[i].moe.router);
+        if (m->weights.layers[i].moe.experts) h = hash_mat(h, &m->weights.layers[i].moe.router);
     }
     int experts[] = {c->moe.n_experts, c->moe.n_used, c->moe.shared_dim, c->moe.renormalize};
     if (c->moe.n_experts) h = hash(h, experts, sizeof experts);

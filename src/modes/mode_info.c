@@ -135,8 +135,10 @@ int mode_info(const Options *o, FILE *out, Error *e) {
         fprintf(out, "\"kv_window_bytes_per_token\": %zu, \"kv_ctx\": %d, \"kv_bytes\": %zu, ", kv.window_token,
                 kv.n_ctx, kv.all);
         if (moe->n_experts)
-            fprintf(out, "\"experts\": %d, \"experts_used\": %d, \"shared_dim\": %d, \"active_params\": %zu, ",
-                    moe->n_experts, moe->n_used, moe->shared_dim, active);
+            fprintf(out,
+                    "\"experts\": %d, \"experts_used\": %d, \"shared_dim\": %d, \"dense_dim\": %d, \"active_params\": "
+                    "%zu, ",
+                    moe->n_experts, moe->n_used, moe->shared_dim, moe->dense_dim, active);
         fprintf(out, "\"norm\": \"%s\", \"ffn\": \"%s\", \"positions\": \"%s\", \"dtypes\": {",
                 c->norm == NORM_RMSNORM ? "rmsnorm" : "layernorm", ffn_name[c->ffn], rope ? "rope" : "learned");
         for (int t = 0, n = 0; t < DTYPE_COUNT; t++)
@@ -164,6 +166,7 @@ int mode_info(const Options *o, FILE *out, Error *e) {
         fprintf(out, "norm_eps        %g\ntied            %s\nparams          %zu\n", (double)c->norm_eps,
                 c->tied ? "yes" : "no", ck->params);
         if (moe->n_experts) fprintf(out, "active          %zu of them for a token\n", active);
+        if (moe->dense_dim) fprintf(out, "dense layers    hidden_dim %d\n", moe->dense_dim);
         if (moe->shared_dim) fprintf(out, "shared expert   %d\n", moe->shared_dim);
         fprintf(out, "weights         %.1f MB\n", (double)ck->weights_bytes / 1e6);
         print_kv(out, &kv, c->n_layers);

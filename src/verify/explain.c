@@ -324,7 +324,7 @@ static bool explain_ffn_of(Case *c, float *gate, float *up, float *h) {
     const Config *k = &c->m->config;
     const FfnWeights *w = &c->m->weights.layers[c->layer].ffn;
     const float *in = explain_of(c->ref, c->layer, STEP_FFN_NORM);
-    size_t hidden = (size_t)c->ref->n * (size_t)k->hidden_dim;
+    size_t hidden = (size_t)c->ref->n * (size_t)w->w_up.rows;
     bool gated = ffn_is_gated(k->ffn);
     if (gated) explain_multiply(c, gate, &w->w_gate, w->b_gate, in);
     explain_multiply(c, up, &w->w_up, w->b_up, in);
@@ -363,7 +363,7 @@ static bool explain_ffn_of(Case *c, float *gate, float *up, float *h) {
 static bool explain_ffn(Case *c) {
     if (!explain_of(c->ref, c->layer, STEP_FFN_NORM))
         return explain_say(c, "FFN: the reference lacks its input, ffn_norm");
-    size_t hidden = (size_t)c->ref->n * (size_t)c->m->config.hidden_dim * sizeof(float);
+    size_t hidden = (size_t)c->ref->n * (size_t)c->m->weights.layers[c->layer].ffn.w_up.rows * sizeof(float);
     float *gate = malloc(hidden), *up = malloc(hidden), *h = malloc(hidden);
     bool said = false;
     if (gate && up && h) said = explain_ffn_of(c, gate, up, h);
@@ -456,7 +456,7 @@ void explain(Case *c) {
     case STEP_ATTN_OUT: explain_attention(c); break;
     case STEP_ROUTER: explain_router(c); break;
     case STEP_ROUTER_WEIGHTS: explain_router_weights(c); break;
-    case STEP_FFN_OUT: c->m->config.moe.n_experts ? explain_experts(c) : explain_ffn(c); break;
+    case STEP_FFN_OUT: c->m->weights.layers[c->layer].moe.experts ? explain_experts(c) : explain_ffn(c); break;
     case STEP_OUT: explain_residual(c); break;
     case STEP_LOGITS: explain_logits(c); break;
     case STEP_COUNT: break;

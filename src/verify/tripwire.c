@@ -32,7 +32,8 @@ static bool bad_vector(char text[80], const char *name, const float *x, int n) {
     return i >= 0;
 }
 
-static bool bad_ffn(char text[80], const FfnWeights *w, int hidden_dim, int dim) {
+static bool bad_ffn(char text[80], const FfnWeights *w, int dim) {
+    int hidden_dim = w->w_up.rows;
     return bad_matrix(text, "w_gate", &w->w_gate) || bad_matrix(text, "w_up", &w->w_up) ||
            bad_matrix(text, "w_down", &w->w_down) || bad_vector(text, "b_gate", w->b_gate, hidden_dim) ||
            bad_vector(text, "b_up", w->b_up, hidden_dim) || bad_vector(text, "b_down", w->b_down, dim);
@@ -67,13 +68,11 @@ static bool bad_operand(char text[80], const Model *m, const char *step, int lay
         return bad_matrix(text, "router", &l->moe.router) ||
                bad_vector(text, "router_bias", l->moe.router_bias, c->moe.n_experts);
     if (strcmp(step, "ffn_out") == 0 && l->moe.experts) {
-        bool bad = bad_ffn(text, &l->moe.shared, c->moe.shared_dim, c->dim) ||
-                   bad_matrix(text, "shared_gate", &l->moe.shared_gate);
-        for (int i = 0; i < m->slice.n_experts && !bad; i++)
-            bad = bad_ffn(text, &l->moe.experts[i], c->hidden_dim, c->dim);
+        bool bad = bad_ffn(text, &l->moe.shared, c->dim) || bad_matrix(text, "shared_gate", &l->moe.shared_gate);
+        for (int i = 0; i < m->slice.n_experts && !bad; i++) bad = bad_ffn(text, &l->moe.experts[i], c->dim);
         return bad;
     }
-    if (strcmp(step, "ffn_out") == 0) return bad_ffn(text, &l->ffn, c->hidden_dim, c->dim);
+    if (strcmp(step, "ffn_out") == 0) return bad_ffn(text, &l->ffn, c->dim);
     return false;
 }
 
