@@ -13,7 +13,7 @@ import json, logging, os, pathlib, shutil, sys, tempfile, warnings
 warnings.filterwarnings("ignore")
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 import torch  # noqa: E402
-from safetensors.torch import save_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 from transformers.utils import logging as hf_logging  # noqa: E402
 
@@ -108,6 +108,7 @@ MODELS = {
                                                   position_embedding_type="rope", **GRANITE)),
     "granitemoehybrid_experts": ("granitemoehybrid", dict(HYBRID, num_local_experts=5, num_experts_per_tok=2, **GRANITE)),
     "gpt_oss": ("gpt_oss", dict(OSS, **HEAD)),
+    "gpt_oss_mxfp4": ("gpt_oss", dict(OSS, hidden_size=64, intermediate_size=32, **HEAD)),
     "gpt_oss_clamp": ("gpt_oss", dict(OSS, swiglu_limit=0.5, swiglu_alpha=1.2, **HEAD)),
 }
 
@@ -134,15 +135,42 @@ def randomize(model):
     return model
 
 
+def quantize_experts(model):
+    """Random blocks and scales for the experts, as gpt-oss is published: {name: tensor}."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    g = torch.Generator().manual_seed(8)
+    tensors = {}
+    for name, p in model.named_parameters():
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            experts, cols, rows = p.shape
+            blocks = torch.randint(0, 256, (experts, rows, cols // 32, 16), generator=g, dtype=torch.uint8)
+            scales = torch.randint(121, 126, (experts, rows, cols // 32), generator=g, dtype=torch.uint8)
+            p.data = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+            tensors.update({name + "_blocks": blocks, name + "_scales": scales})
+    return tensors
+
+
+def publish(d, packed):
+    tensors = load_file(d / "model.safetensors")
+    kept = {n: t for n, t in tensors.items() if n + "_blocks" not in packed}
+    save_file({**kept, **packed}, d / "model.safetensors", {"format": "pt"})
+    config = json.loads((d / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.mlp.router", "lm_head"]}
+    (d / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
 def make(name):
     d = root / name
     shutil.rmtree(d, ignore_errors=True)
     c = config_of(name)
     model = randomize(AutoModelForCausalLM.from_config(c, attn_implementation="eager").float().eval())
+    packed = quantize_experts(model) if name.endswith("mxfp4") else {}
     with torch.no_grad():
         logits = model(torch.tensor([TOKENS]), use_cache=False).logits[0]
     assert float(logits.std()) > 0.2, (name, float(logits.std()))
     model.half().save_pretrained(d)
+    if packed:
+        publish(d, packed)
     (d / "generation_config.json").unlink(missing_ok=True)
     save_file({"tokens": torch.tensor(TOKENS, dtype=torch.int32), "logits": logits.contiguous()}, d / "ref.safetensors")
     for f in d.iterdir():

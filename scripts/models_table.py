@@ -36,7 +36,7 @@ KNOBS = [
 FILES = [
     ("PERMUTED", "GGUF: q and k reordered to adjacent pairs"), ("PAIRS", "adjacent pairs in both"),
     ("FIELD_QKV,|fused_qkv", "q, k and v in one tensor"), ("FIELD_GATE_UP,|gate_up", "gate and up in one"),
-    ("GRANITE_EXPERTS", "all experts in one tensor"), ("SPLIT_COLUMNS", "experts as [in, out], gate and up alternating"),
+    ("GRANITE_EXPERTS", "all experts in one tensor"), ("SPLIT_COLUMNS", "experts as [in, out], gate and up alternating, or in blocks of MXFP4"),
     ("ARCH_PLUS_1", "GGUF: 1 + weight folded in"), ("ARCH_DIVIDED_LOGITS", "GGUF: logit_scale divides"),
     ("ARCH_SWAPPED_NORMS", "GGUF: its norms have each other's names"), ("ARCH_CONV1D", "matrices as [in, out]"),
     (r"^(?![\s\S]*GRANITE_EXPERTS)[\s\S]*EXPERTS\(", "GGUF: all experts in one tensor"),

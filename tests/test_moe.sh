@@ -114,6 +114,16 @@ bad "an expert's bias missing" "experts.b_down of layer 1: expected the tensor o
     gpt_oss drop=model.layers.1.mlp.experts.down_proj_bias
 bad "experts as rows where columns belong" "gate_up_proj: shape: expected \[5, 16, 32\], found 160 rows of 16 values" \
     gpt_oss "shape=model.layers.0.mlp.experts.gate_up_proj:[5, 32, 16]"
+q=model.layers.1.mlp.experts
+bad "exponents missing" "$q.gate_up_proj_scales: expected the tensor, found none" gpt_oss_mxfp4 drop=$q.gate_up_proj_scales
+bad "nibbles missing" "$q.down_proj_blocks: expected the tensor, found none" gpt_oss_mxfp4 drop=$q.down_proj_blocks
+bad "nibbles of another shape" "$q.down_proj: shape: expected \[5, 64, 1, 16\] and scales without the last" gpt_oss_mxfp4 \
+    "shape=$q.down_proj_blocks:[5, 32, 2, 16]"
+bad "exponents of another shape" "$q.gate_up_proj: shape: expected \[5, 64, 2, 16\]" gpt_oss_mxfp4 \
+    "shape=$q.gate_up_proj_scales:[5, 128, 1]"
+bad "blocks that nothing speaks of" "_blocks: expected a tensor this program knows" gpt_oss_mxfp4 config.quantization_config=null
+bad "another quantization" "expected null or the method mxfp4, found the method gptq" gpt_oss_mxfp4 \
+    'config.quantization_config={"quant_method": "gptq"}'
 bad "experts in a LLaMA" "num_local_experts: expected 0, found 5" mixtral 'config.model_type="llama"'
 
 # What verify says of a wrong setting; the reference is transformers' run of the right one (scripts/hf_reference.py).

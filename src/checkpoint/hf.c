@@ -8,11 +8,11 @@
 
 #include "checkpoint/hf.h"
 #include "io/json.h"
-#include "io/safetensors.h"
 
 typedef struct {
     Checkpoint *ck;
     HfConfig config;
+    Mxfp4 mxfp4;
     Error *e;
 } Loader;
 
@@ -26,6 +26,12 @@ static int dtype_of(const char *dtype) {
     return -1;
 }
 
+void hf_give_back(const SafeTensor *t) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)t->data + page - 1) / page * page, to = ((uintptr_t)t->data + t->bytes) / page * page;
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 /* GPT-2's Conv1D keeps [in, out]; every product here wants [out, in]. The mapped pages are given
  * back. */
 static int transpose(Loader *l, Mat *m, const SafeTensor *t) {
@@ -34,9 +40,7 @@ static int transpose(Loader *l, Mat *m, const SafeTensor *t) {
     if (!copy) return -1;
     for (size_t o = 0; o < out; o++)
         for (size_t i = 0; i < in; i++) memcpy(copy + (o * in + i) * each, t->data + (i * out + o) * each, each);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = ((uintptr_t)t->data + page - 1) / page * page, to = ((uintptr_t)t->data + t->bytes) / page * page;
-    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+    hf_give_back(t);
     m->data = copy;
     m->rows = (int)out;
     m->cols = (int)in;
@@ -74,10 +78,12 @@ static int add_tensor(Loader *l, const File *file, const SafeTensor *t) {
     const char *name = t->name, *path = file->path;
     if (a->style == STYLE_GPT2 && strncmp(name, "transformer.", 12) == 0) name += 12;
     FieldPlace at;
-    if (!field_find(&at, a, a->style, name, strlen(name))) {
+    int half = l->config.mxfp4 ? mxfp4_half(name) : -1;
+    if (!field_find(&at, a, a->style, name, half < 0 ? strlen(name) : mxfp4_name_length(name, half))) {
         if (ignorable(a, name)) return 0;
         return fail(l->e, "%s: %s: expected a tensor this program knows, found another", path, t->name);
     }
+    if (half >= 0) return mxfp4_add(&l->mxfp4, ck, &at, half, t, file, l->e);
     int field = at.field, bias = unexpected_bias(&l->config, field);
     if (bias >= 0 && l->config.bias_key[bias])
         return fail(l->e, "%s: %s: expected no bias (%s is false), found one", path, t->name, l->config.bias_key[bias]);
@@ -203,8 +209,8 @@ static int check_biases(const Loader *l) {
     return 0;
 }
 
-int hf_open(Checkpoint *ck, Error *e) {
-    Loader l = {.ck = ck, .e = e};
+static int load(Loader *l, Error *e) {
+    Checkpoint *ck = l->ck;
     char dir[2048], path[2100];
     if (snprintf(dir, sizeof dir, "%s", ck->path) >= (int)sizeof dir)
         return fail(e, "%.100s: path: expected at most %zu bytes, found more", ck->path, sizeof dir - 1);
@@ -219,19 +225,19 @@ int hf_open(Checkpoint *ck, Error *e) {
         if (safetensors_open(&st, &ck->files[0], e)) return -1;
         safetensors_close(&st);
     }
-    if (hf_config_read(ck, path, &l.config, e)) return -1;
+    if (hf_config_read(ck, path, &l->config, e)) return -1;
     snprintf(path, sizeof path, "%s/generation_config.json", dir);
     if (access(path, F_OK) == 0 && hf_generation_read(ck, path, e)) return -1;
 
-    if (ck->format == FORMAT_SAFETENSORS) return add_file(&l, &ck->files[0], NULL, 0) ? -1 : check_biases(&l);
+    if (ck->format == FORMAT_SAFETENSORS) return add_file(l, &ck->files[0], NULL, 0) ? -1 : 0;
     /* A whole file goes before an index, as in transformers: the index beside it is of another time. */
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     if (access(path, F_OK) == 0) {
         const File *file = checkpoint_map(ck, path, e);
-        return !file || add_file(&l, file, NULL, 0) ? -1 : check_biases(&l);
+        return !file || add_file(l, file, NULL, 0) ? -1 : 0;
     }
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", dir);
-    if (access(path, F_OK) == 0) return open_shards(&l, dir, path) ? -1 : check_biases(&l);
+    if (access(path, F_OK) == 0) return open_shards(l, dir, path) ? -1 : 0;
     snprintf(path, sizeof path, "%s/pytorch_model.bin", dir);
     if (access(path, F_OK) == 0)
         return fail(e,
@@ -239,4 +245,11 @@ int hf_open(Checkpoint *ck, Error *e) {
                     "save_pretrained(..., safe_serialization=True))",
                     ck->path);
     return fail(e, "%s: weights: expected model.safetensors or its index, found neither", ck->path);
+}
+
+int hf_open(Checkpoint *ck, Error *e) {
+    Loader l = {.ck = ck, .e = e};
+    int status = load(&l, e);
+    if (mxfp4_close(&l.mxfp4, ck, status ? NULL : e)) status = -1;
+    return status ? -1 : check_biases(&l);
 }

@@ -50,6 +50,7 @@ static int read_facts(const Reader *r, Facts *f) {
     cJSON_ArrayForEach(item, r->root) {
         if (key_find(a, a->style, item->string, strlen(item->string)) >= 0) continue;
         if (a->activation && strcmp(item->string, a->activation) == 0) continue;
+        if (strcmp(item->string, "quantization_config") == 0) continue;
         if (has_mlp_only(a) && strcmp(item->string, "mlp_only_layers") == 0) continue;
         if (key_harmless(item, r->path, r->e)) return -1;
     }
@@ -406,11 +407,26 @@ static int read_ropes(const Reader *r, const Facts *f) {
     return 0;
 }
 
+/* gpt-oss is published with its experts in MXFP4. */
+static int read_quantization(const Reader *r, HfConfig *hf) {
+    static const char key[] = "quantization_config";
+    if (!given(r->root, key)) return 0;
+    const cJSON *method = get(get(r->root, key), "quant_method");
+    const char *found = cJSON_IsString(method) ? method->valuestring : "none";
+    bool can = r->ck->family->split == SPLIT_COLUMNS;
+    hf->mxfp4 = can && strcmp(found, "mxfp4") == 0;
+    return hf->mxfp4 ? 0
+                     : fail(r->e, "%s: %s: expected null%s, found the method %.40s, which is not supported", r->path,
+                            key, can ? " or the method mxfp4" : "", found);
+}
+
 static int read_config(const Reader *r, HfConfig *hf) {
     Checkpoint *ck = r->ck;
     Config *c = &ck->config;
     Facts f;
-    if (read_facts(r, &f) || facts_config(c, ck->family, ck->family->style, &f, r->path, r->e)) return -1;
+    if (read_facts(r, &f) || read_quantization(r, hf) ||
+        facts_config(c, ck->family, ck->family->style, &f, r->path, r->e))
+        return -1;
     const Bias *bias[3] = {&ck->family->qkv_bias, &ck->family->out_bias, &ck->family->mlp_bias};
     const Key key[3] = {KEY_QKV_BIAS, KEY_OUT_BIAS, KEY_MLP_BIAS};
     for (int i = 0; i < 3; i++) {

@@ -212,7 +212,6 @@ static const struct {
     {"pruned_heads", IS_NULL | IS_EMPTY},
     {"qk_layernorm", IS_FALSE | IS_NULL},
     {"attn_logit_softcapping", ANY}, /* of Gemma 3, whose attention does not read it; Gemma 2's does */
-    {"quantization_config", IS_NULL},
     {"scale_attn_by_inverse_layer_idx", IS_FALSE},
     {"scale_attn_weights", IS_TRUE},
     {"tie_encoder_decoder", IS_FALSE},
