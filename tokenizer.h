@@ -58,7 +58,7 @@ size_t tokenizer_decode(const Tokenizer *t, int prev, int id, const char **bytes
 /* tokenizer_next - prev for the token after id: id itself, or prev when id is a control token. */
 int tokenizer_next(const Tokenizer *t, int prev, int id);
 
-enum { TOKENIZER_WHY = 120 };
+enum { TOKENIZER_WHY = 300 };
 
 /* tokenizer_gguf_keys - the vocabulary, its rules, special tokens and chat template for a GGUF of a model with n_ids
  * ids. 1: written, and read back they give the same ids; 0: a GGUF cannot say these rules, why says which; -1: memory.

@@ -99,12 +99,19 @@ converted "q8_0 .bin" $F/base_hf "$dir/v2.bin" 0.2 --type q8_0
 T=$F/tokenizers
 mkdir "$dir/hf_llama" && sed 's/"single_word":true/"single_word":false/; s/,{"id":420,.*"special":false}\]/]/' $T/llama/tokenizer.json >"$dir/hf_llama/tokenizer.json"
 cp README.md "$dir/corpus.txt"
-for t in $T/bpe_gpt-2 $T/bpe_llama-bpe $T/bpe_qwen2 $T/bpe_smollm $T/spm_fast $T/spm_llama "$dir/hf_llama"; do
+for t in $T/bpe_gpt-2 $T/bpe_llama-bpe $T/bpe_qwen2 $T/bpe_smollm $T/spm_fast $T/spm_llama $T/spm.model "$dir/hf_llama"; do
     if "$RUN" weights/shakespeare.gguf -m convert -z "$t" -o "$dir/tok.gguf" --type q8_0 2>"$dir/err" && grep -q "tokenizer included" "$dir/err" &&
         "$RUN" "$t" -m tokenize -f "$dir/corpus.txt" >"$dir/a" 2>/dev/null &&
         "$RUN" "$dir/tok.gguf" -m tokenize -f "$dir/corpus.txt" >"$dir/b" 2>/dev/null && [ "$(wc -w <"$dir/a")" -gt 1000 ] &&
         cmp -s "$dir/a" "$dir/b"; then ok "the tokenizer ${t##*/} in a GGUF"
     else not_ok "the tokenizer ${t##*/} in a GGUF" "$(cat "$dir/err"; cmp "$dir/a" "$dir/b")"; fi
+done
+for beyond in '\x12\x02\x18\x01 no byte-pair encoding' '\x1a\x02\x20\x01 drops repeated spaces' \
+    '\x12\x05\x18\x02\xc0\x01\x01 places spaces otherwise'; do # fields of its settings
+    { cat $T/spm.model && printf "${beyond%% *}"; } >"$dir/beyond.model"
+    "$RUN" weights/shakespeare.gguf -m convert -z "$dir/beyond.model" -o "$dir/tok.gguf" 2>"$dir/err"
+    if grep -q "without the tokenizer: .*${beyond#* }$" "$dir/err"; then ok "a lone model: ${beyond#* }"
+    else not_ok "a lone model: ${beyond#* }" "$(cat "$dir/err")"; fi
 done
 cp -r $F/base_hf "$dir/single" && cp $T/llama/tokenizer.json "$dir/single"
 if "$RUN" "$dir/single" -m convert -o "$dir/tok.gguf" 2>"$dir/err" && grep -q "without the tokenizer: .*single words" "$dir/err"; then

@@ -87,7 +87,8 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
     }
     free(keys.data);
     if (!status && !o->quiet && *why)
-        fprintf(o->log, "%s: written without the tokenizer: %s (give the original with -z)\n", o->output, why);
+        fprintf(o->log, "%s: written without the tokenizer: %s%s\n", o->output, why,
+                o->tokenizer ? "" : " (give the original with -z)");
     else if (!status && !o->quiet)
         fprintf(o->log, "%s: written%s\n", o->output,
                 carried ? ", tokenizer included" : " (give the tokenizer with -z)");

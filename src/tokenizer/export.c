@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tokenizer.h"
 #include "tokenizer/impl.h"
 #include "tokenizer/pre.h"
@@ -189,11 +190,21 @@ static bool cuts_alike(const Pretokenizer *a, const Pretokenizer *b, Error *e) {
     return !status && cuts[0].n == cuts[1].n && memcmp(text[0], text[1], cuts[0].n) == 0;
 }
 
-static bool same_ids(const Tokenizer *a, const Tokenizer *b, const char *text, unsigned flags, Error *e) {
+/* Leaves out one id; returns how many stay. */
+static int without(int *ids, int n, int id) {
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (ids[i] != id) ids[kept++] = ids[i];
+    return kept;
+}
+
+/* But for `but`; -1: of all ids. */
+static bool same_ids(const Tokenizer *a, const Tokenizer *b, const char *text, unsigned flags, int but, Error *e) {
     int *ids[2] = {NULL, NULL}, n[2];
     bool same = tokenizer_encode(a, text, strlen(text), flags, &ids[0], &n[0], e) == 0 &&
-                tokenizer_encode(b, text, strlen(text), flags, &ids[1], &n[1], e) == 0 && n[0] == n[1] &&
-                memcmp(ids[0], ids[1], (size_t)n[0] * sizeof **ids) == 0;
+                tokenizer_encode(b, text, strlen(text), flags, &ids[1], &n[1], e) == 0;
+    for (int i = 0; i < 2 && same && but >= 0; i++) n[i] = without(ids[i], n[i], but);
+    same = same && n[0] == n[1] && memcmp(ids[0], ids[1], (size_t)n[0] * sizeof **ids) == 0;
     free(ids[0]);
     free(ids[1]);
     return same;
@@ -201,16 +212,20 @@ static bool same_ids(const Tokenizer *a, const Tokenizer *b, const char *text, u
 
 /* The same ids for the probe, for its lines, with and without what goes around, and with special tokens inside? By
  * scores llama.cpp puts a space before every text, as sentencepiece does, and before the text behind a special token;
- * newer files of Hugging Face put none there or before another space. Both are let pass: its own converter does so too.
- */
-static bool encodes_alike(const Tokenizer *a, const Tokenizer *b, Error *e) {
-    char line[sizeof PROBE], special[512];
-    bool same = same_ids(a, b, PROBE, TOKENIZE_BOS, e) && same_ids(a, b, "", TOKENIZE_BOS, e);
+ * newer files of Hugging Face put none there or before another space, and a lone model puts one before the piece that a
+ * text begins with. All are let pass: its own converter does so too. `line` is the text that had other ids. */
+static bool encodes_alike(const Tokenizer *a, const Tokenizer *b, char line[sizeof PROBE], Error *e) {
+    char special[sizeof PROBE];
+    int space = b->model == MODEL_SCORE ? table_get(&b->vocab.ids, "\u2581", 3) : -1;
+    *line = 0;
+    bool same = same_ids(a, b, line, TOKENIZE_BOS, -1, e);
     for (const char *at = PROBE; *at && same; at += strcspn(at, "\n") + 1) {
-        snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
-        same = (*line == ' ' && b->model == MODEL_SCORE) || same_ids(a, b, line, 0, e);
+        snprintf(line, sizeof PROBE, "%.*s", (int)strcspn(at, "\n"), at);
+        same = (*line == ' ' && b->model == MODEL_SCORE) || same_ids(a, b, line, 0, -1, e);
         if (!strchr(at, '\n')) break;
     }
+    if (same) memcpy(line, PROBE, sizeof PROBE);
+    same = same && same_ids(a, b, PROBE, TOKENIZE_BOS, -1, e);
     size_t n = 0;
     for (int id = a->vocab.n; id-- > 0 && same && n + 80 < sizeof special;) {
         const Piece *p = &a->vocab.pieces[id];
@@ -218,11 +233,13 @@ static bool encodes_alike(const Tokenizer *a, const Tokenizer *b, Error *e) {
             n += (size_t)snprintf(special + n, sizeof special - n, b->model == MODEL_SCORE ? "%.*s" : "say%.*s5",
                                   (int)p->n, p->text);
     }
-    return same && (n == 0 || same_ids(a, b, special, TOKENIZE_SPECIAL | TOKENIZE_CONTROL, e));
+    if (!same || n == 0) return same;
+    memcpy(line, special, n + 1);
+    return same_ids(a, b, special, TOKENIZE_SPECIAL | TOKENIZE_CONTROL, space, e);
 }
 
-/* Reads the candidate's keys as a GGUF without tensors. */
-static bool works(const Out *keys, const Tokenizer *t, Error *e) {
+/* Reads the candidate's keys as a GGUF without tensors; `line` is the text that it has other ids for. */
+static bool works(const Out *keys, const Tokenizer *t, char line[sizeof PROBE], Error *e) {
     Out o = {0};
     uint64_t count[2] = {0, keys->keys};
     put(&o, "GGUF\3\0\0\0", 8);
@@ -233,7 +250,7 @@ static bool works(const Out *keys, const Tokenizer *t, Error *e) {
     bool same = false;
     if (!o.failed && gguf_open(&g, &file, e) == 0) {
         Tokenizer *again = tokenizer_from_gguf(&g, e);
-        same = again && encodes_alike(t, again, e);
+        same = again && encodes_alike(t, again, line, e);
         tokenizer_close(again);
         gguf_close(&g);
     }
@@ -276,9 +293,12 @@ int tokenizer_gguf_keys(const Tokenizer *t, int n_ids, GgufKeys *out, char why[T
                                {.model = "llama", .adds_space = t->prefix == NULL}};
     int n_candidates = 2;
     bool ranked = t->model == MODEL_RANK;
+    char line[2][sizeof PROBE] = {"", ""},
+                        shown[200]; /* what a candidate has other ids for; the first is the likely one */
     why[0] = 0;
     if ((ranked && (t->bpe.by_text || *t->bpe.prefix || *t->bpe.suffix)) || (!ranked && t->model != MODEL_SCORE))
-        snprintf(why, TOKENIZER_WHY, "a GGUF has no vocabulary of the kind %s", t->kind);
+        snprintf(why, TOKENIZER_WHY, "a GGUF has no vocabulary of the kind %s%s%s", t->kind, t->beyond ? " that " : "",
+                 t->beyond ? t->beyond : "");
     else if (t->n_before > 1 || t->n_after > 1 || (t->n_before && t->before[0] != t->bos) ||
              (t->n_after && (!t->n_eos || t->after[0] != t->eos[0])))
         snprintf(why, TOKENIZER_WHY, "a GGUF puts BOS and EOS around a text and nothing else");
@@ -300,7 +320,7 @@ int tokenizer_gguf_keys(const Tokenizer *t, int n_ids, GgufKeys *out, char why[T
     for (int i = 0; i < n_candidates; i++) {
         Out o = {0};
         put_keys(&o, t, &candidates[i], list, n_merges, n_ids);
-        if (!o.failed && works(&o, t, &trial)) {
+        if (!o.failed && works(&o, t, line[i], &trial)) {
             *out = (GgufKeys){.data = o.data, .bytes = o.n, .n = o.keys};
             free(list);
             return 1;
@@ -310,7 +330,8 @@ int tokenizer_gguf_keys(const Tokenizer *t, int n_ids, GgufKeys *out, char why[T
     }
     free(list);
     if (error_is_memory(&trial)) return fail_again(e, &trial);
-    snprintf(why, TOKENIZER_WHY, "a GGUF's tokenizer %s gives other ids",
-             candidates[0].pre ? candidates[0].pre : "llama");
+    text_show(shown, sizeof shown, line[0], strlen(line[0]), 40, true);
+    snprintf(why, TOKENIZER_WHY, "a GGUF's tokenizer %s gives other ids for \"%s\"",
+             candidates[0].pre ? candidates[0].pre : "llama", shown);
     return 0;
 }

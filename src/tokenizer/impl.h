@@ -49,6 +49,7 @@ struct Tokenizer {
     Unigram unigram;
     WordPiece wordpiece;
     SpModel *sp;
+    const char *beyond; /* MODEL_SENTENCEPIECE: what makes it more than byte-pair encoding by scores */
     bool cut_at_spaces; /* MODEL_SENTENCEPIECE: no piece crosses the place before a space */
     Decoder decoder;    /* tokenizer.json */
 

@@ -40,30 +40,44 @@ static bool has_charsmap(Span normalizer) {
 }
 
 /* A BPE model that changes nothing in the text but its spaces, and that has a token for every byte, gives the same ids
- * by score_encode, which needs a tenth of the library's memory and time. True: t is set up for that. */
+ * by score_encode, which needs a tenth of the library's memory and time. True: t is set up for that, else t->beyond
+ * says what it is not enough for. */
 static bool is_plain_bpe(struct Tokenizer *t, const File *file) {
     Span model = {file->data, file->data + file->size};
     ProtoField f;
-    bool broken = false, plain = true, bpe = false, normalizer = false, prefix = true;
+    bool broken = false, unused = false, suffix = false, bytes = true, bpe = false, prefix = true;
+    bool rules = false, squeezes = true, escapes = true;
     int id = 0;
     while (proto_next(&model, &f, &broken)) {
         if (f.wire != 2) continue;
         if (f.number == MODEL_PIECE && id < t->vocab.n) {
             uint64_t type = number_in(f.bytes, PIECE_TYPE, PIECE_NORMAL);
             if (type == PIECE_USER) t->vocab.pieces[id].kind = PIECE_USER;
-            plain &= type != PIECE_UNUSED;
+            unused |= type == PIECE_UNUSED;
             id++;
         } else if (f.number == MODEL_TRAINER) {
             bpe = number_in(f.bytes, TRAINER_TYPE, 1) == TYPE_BPE;
-            plain &= !number_in(f.bytes, TRAINER_SUFFIX, 0);
+            suffix = number_in(f.bytes, TRAINER_SUFFIX, 0);
         } else if (f.number == MODEL_NORMALIZER) {
-            normalizer = !has_charsmap(f.bytes) && !number_in(f.bytes, NORMALIZER_SQUEEZE, 1) &&
-                         number_in(f.bytes, NORMALIZER_ESCAPE, 1);
+            rules = has_charsmap(f.bytes);
+            squeezes = number_in(f.bytes, NORMALIZER_SQUEEZE, 1);
+            escapes = number_in(f.bytes, NORMALIZER_ESCAPE, 1);
             prefix = number_in(f.bytes, NORMALIZER_PREFIX, 1);
         }
     }
-    for (int b = 0; b < 256; b++) plain &= t->vocab.byte_id[b] >= 0;
-    if (broken || !plain || !bpe || !normalizer || id != t->vocab.n) return false;
+    for (int b = 0; b < 256; b++) bytes &= t->vocab.byte_id[b] >= 0;
+    const struct {
+        bool holds;
+        const char *what;
+    } beyond[] = {{!bpe, "is no byte-pair encoding"},
+                  {rules, "rewrites characters"},
+                  {squeezes, "drops repeated spaces"},
+                  {!bytes, "lacks tokens of bytes"},
+                  {unused, "has unused pieces"},
+                  {!escapes || suffix, "spells or places spaces otherwise"},
+                  {broken || id != t->vocab.n, "is not as its library shows it"}};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++)
+        if (beyond[i].holds) return t->beyond = beyond[i].what, false;
     t->model = MODEL_SCORE;
     t->respell = " ";
     t->space = "\u2581";
