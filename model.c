@@ -64,16 +64,24 @@ static float *wanted_rows(Pass *p, const Config *c, const Layer *l, State *s, in
     return s->x + (size_t)gone * (size_t)c->dim;
 }
 
+/* The first thread asks whether the pass goes on. It ends one layer later: each layer has a barrier, behind which every
+ * thread knows. The ranks of a model do not stop: each counts on what the others send. */
+static void ask_to_go_on(const Pass *p, State *s, int n_layers) {
+    int all = n_layers;
+    if (!p->layer_done || p->t->id || p->layer_done(p->layer_arg, p->layer) || p->comm) return;
+    if (p->layer + 2 < n_layers) atomic_compare_exchange_strong(&s->until, &all, p->layer + 2);
+}
+
 void pass_forward(Pass *p, const Model *m, State *s, const int *tokens, int wanted) {
     const Config *c = &m->config;
     float *x = s->x;
     embed(p, m, s, tokens);
     watch(p, "embed", x, c->dim);
-    for (p->layer = 0; p->layer < c->n_layers; p->layer++) {
+    for (p->layer = 0; p->layer < atomic_load_explicit(&s->until, memory_order_relaxed); p->layer++) {
         const Layer *l = &m->weights.layers[p->layer];
         if (p->layer == c->n_layers - 1) x = wanted_rows(p, c, l, s, wanted);
         if (p->n) layer_forward(p, x, c, l, s);
-        if (p->layer_done && p->t->id == 0) p->layer_done(p->layer_arg, p->layer);
+        ask_to_go_on(p, s, c->n_layers);
     }
 }
 

@@ -1,5 +1,6 @@
 /* model - the transformer: what a checkpoint holds, and one forward pass for prefill and decode. */
 #pragma once
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -117,7 +118,8 @@ typedef struct {
     void *tap_arg;
     LayerDone *layer_done; /* NULL: nobody waits */
     void *layer_arg;
-    Comm *comm; /* as the model's */
+    atomic_int until; /* layers of the pass that runs: fewer than the model has where layer_done ends it */
+    Comm *comm;       /* as the model's */
 } State;
 
 void model_init(Model *m, const Config *config, const Weights *weights);
@@ -169,7 +171,7 @@ const float *model_logits_rows(const Model *m, State *s, const int *rows, int n)
 
 /* model_prefill - model_forward over any number of tokens in batches of n_batch; wanted: logits of the last token
  * alone, or of every row of a batch. `progress` (may be NULL) is called after each batch; it returns false to stop
- * early. Returns the tokens processed. */
+ * early. So does layer_done, and the batch it ends does not count. Returns the tokens processed. */
 typedef enum { WANTED_LAST, WANTED_ALL } Wanted;
 int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int pos, Wanted wanted,
                   bool (*progress)(void *arg, int done, int total), void *arg);

@@ -15,8 +15,8 @@
 typedef void Tap(void *arg, const char *name, int layer, const float *x, int rows, int cols, int from, int to, int pos);
 
 /* LayerDone - called by the first thread after each layer, on the way to a progress bar: a long prompt on a slow model
- * takes seconds a pass. */
-typedef void LayerDone(void *arg, int layer);
+ * takes seconds a pass. false ends the pass after the next layer. */
+typedef bool LayerDone(void *arg, int layer);
 
 typedef struct {
     const Thread *t;

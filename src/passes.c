@@ -32,6 +32,7 @@ static void run_team(State *s, Run *run) {
                         .q_cols = m->config.n_heads * d,
                         .k_from = m->slice.kv_head * d,
                         .k_cols = m->config.n_kv_heads * d};
+    atomic_store_explicit(&s->until, m->config.n_layers, memory_order_relaxed);
     if (s->tap && m->comm) run->pass.tap = watch_ranks_tap, run->pass.tap_arg = &ranks;
     if (s->tap) team_run_alone(s->team, run_thread, run);
     else team_run(s->team, run_thread, run);
@@ -139,6 +140,7 @@ int model_prefill(const Model *m, State *s, const int *tokens, int n_tok, int po
         int n = n_tok - done < s->options.n_batch ? n_tok - done : s->options.n_batch;
         int rows = wanted == WANTED_ALL ? n : done + n == n_tok;
         model_pass(m, s, tokens + done, n, pos + done, pos + n_tok, rows); /* one base, however the prompt is cut */
+        if (atomic_load(&s->until) < m->config.n_layers) break;
         done += n;
         if (progress && !progress(arg, done, n_tok)) break;
     }

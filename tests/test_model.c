@@ -16,7 +16,7 @@
 
 #include <cmocka.h> /* last: it makes fail a macro */
 
-enum { DIM = 32, HIDDEN = 96, LAYERS = 2, HEADS = 4, HEAD_DIM = 8, VOCAB = 50, CTX = 40, TOKENS = 33 };
+enum { DIM = 32, HIDDEN = 96, LAYERS = 4, HEADS = 4, HEAD_DIM = 8, VOCAB = 50, CTX = 40, TOKENS = 33 };
 
 static float *vector(int n, float mean, float spread) {
     float *x = malloc((size_t)n * sizeof *x);
@@ -259,6 +259,40 @@ static void unwanted_rows_change_nothing(void **state) {
     head_dim = HEAD_DIM;
 }
 
+static bool until_second(void *arg, int layer) {
+    *(int *)arg = layer;
+    return layer < 1;
+}
+
+/* A pass that layer_done ends goes one layer further, on every thread; read again, the text is as if nothing had been.
+ */
+static void ended_pass_leaves_nothing(void **state) {
+    (void)state;
+    static float whole[TOKENS * VOCAB];
+    int tokens[TOKENS], last;
+    for (int i = 0; i < TOKENS; i++) tokens[i] = (i * 7 + 3) % VOCAB;
+    Fixture f;
+    model_make(&f, 7, 2);
+    for (int threads = 1; threads <= 3; threads++) {
+        StateOptions options = {
+            .n_ctx = CTX, .n_batch = 20, .n_threads = threads, .kv_type = KV_F16, .deterministic = true};
+        State s;
+        Error e = {0};
+        run(whole, &f, options, 20);
+        assert_int_equal(state_init(&s, &f.model, &options, &e), 0);
+        s.layer_done = until_second;
+        s.layer_arg = &last;
+        assert_int_equal(model_prefill(&f.model, &s, tokens, TOKENS, 0, WANTED_LAST, NULL, NULL), 0);
+        assert_int_equal(last, 2);
+        s.layer_done = NULL;
+        assert_int_equal(model_prefill(&f.model, &s, tokens, TOKENS, 0, WANTED_LAST, NULL, NULL), TOKENS);
+        assert_memory_equal(model_logits(&f.model, &s, (TOKENS - 1) % 20), whole + (TOKENS - 1) * VOCAB,
+                            VOCAB * sizeof *whole);
+        state_close(&s);
+    }
+    model_free(&f);
+}
+
 /* Three texts in the same passes, some being read and some written, one with the start of another's cache: each gets
  * the bits that it gets alone. */
 static void texts_do_not_see_each_other(void **state) {
@@ -451,6 +485,7 @@ int main(void) {
         cmocka_unit_test(quantized_is_near),
         cmocka_unit_test(deterministic_is_bit_equal),
         cmocka_unit_test(unwanted_rows_change_nothing),
+        cmocka_unit_test(ended_pass_leaves_nothing),
         cmocka_unit_test(texts_do_not_see_each_other),
         cmocka_unit_test(positions_matter),
         cmocka_unit_test(angles_are_computed_once),

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -36,6 +37,20 @@ def shown(name, *args, env=None):
     check(f"{name}: wiped in the end", re.search(rb"\]\r {39}\r", seen), seen)
 
 
+def interrupted(name, *args, env):
+    """Ctrl-C once the progress is seen: the pass ends after the layer, not after the prompt."""
+    ours, theirs = pty.openpty()
+    p = subprocess.Popen([RUN, MODEL, *args], stdout=subprocess.PIPE, stderr=theirs, env=env)
+    os.close(theirs)
+    seen = b""
+    while b"prefill" not in seen:
+        seen += os.read(ours, 4096)
+    p.send_signal(signal.SIGINT)
+    seen += read_terminal(ours)
+    check(f"Ctrl-C in {name} ends it", p.wait() == 130 and b"prefill: 0 tokens" in seen and b"stop: interrupt" in seen, (p.returncode, seen))
+    check(f"Ctrl-C in {name}: no text", p.stdout.read() == b"\n")
+
+
 def reference(path, n):
     """A reference that nothing of the model is near to, which is all that a look at the progress needs."""
     parts = {"tokens": ("I32", [n], struct.pack(f"<{n}i", *[7 + i % 900 for i in range(n)])), "logits": ("F32", [n, 1024], bytes(4096 * n))}
@@ -60,6 +75,7 @@ with tempfile.TemporaryDirectory() as directory:
     shown("prefill", "-f", long, "-c", "30000", "-n", "1", "--batch", "64", "-j", "1")
     slow = dict(os.environ, RUN_CPU="ref")
     shown("prefill", "-f", text, "-c", "10000", "-n", "1", "--batch", "10000", env=slow)  # one pass
+    interrupted("one pass", "-f", text, "-c", "10000", "--batch", "10000", "--no-echo", env=slow)
     shown("bench", "-m", "bench", "-r", "30")  # some seconds where nothing else runs
     shown("verify", "-m", "verify", "-r", ref)
     for name, args in (("--quiet", ["--quiet", "-m", "bench", "-r", "30"]), ("a short run", ["-m", "bench", "-r", "1", "-n", "1", "-P", "1"])):

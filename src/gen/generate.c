@@ -89,10 +89,11 @@ static bool batch_done(void *arg, int done, int total) {
     return !interrupted;
 }
 
-static void layer_done(void *arg, int layer) {
+static bool layer_done(void *arg, int layer) {
     Prefill *p = arg;
     int left = p->total - p->done, n = left < p->n_batch ? left : p->n_batch;
     progress_show(&p->progress, p->done + (int)((int64_t)n * (layer + 1) / p->n_layers), p->total);
+    return !interrupted;
 }
 
 /* prefill - ids [n] from position pos on; returns how many were processed. */
