@@ -68,7 +68,7 @@ lite:
 # The commit is part of the version where this is a clone.
 VERSION := 1.1
 COMMIT  := $(shell git describe --always --dirty 2>/dev/null)
-$(B)/src/modes/version.o $(B)/src/lite/version.o $(B)/src/gen/follow.o: CPPFLAGS += -DPROGRAM_VERSION='"$(VERSION)$(COMMIT:%= (%))"'
+$(B)/src/modes/version.o $(B)/src/lite/version.o $(B)/src/gen/follow.o: CPPFLAGS += -DPROGRAM_VERSION='"$(VERSION)$(if $(COMMIT), ($(COMMIT)))"'
 $(B)/src/modes/version.o $(B)/src/lite/version.o: Makefile $(wildcard .git/logs/HEAD)
 
 $(B)/run: $(B)/run.o $(B)/libmodel.a

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # deb.sh PROGRAM NAME OUT.deb - a Debian package of what `make install` installs, with the dependencies of PROGRAM.
+# Its maintainer is whom DEBFULLNAME and DEBEMAIL name, as for Debian's own tools; else the author of the last commit; else,
+# where there is no git, the user on this host.
 set -euo pipefail
 program=$1 name=$2 out=$3
-mail=noreply@$name.org
+author() { git log -1 --format="$1" 2>/dev/null || echo "$2"; }
+maintainer="${DEBFULLNAME:-$(author %an "$(id -un)")} <${DEBEMAIL:-$(author %ae "$(id -un)@$(hostname)")}>"
 version=$("$program" --version | head -n 1 | cut -d' ' -f2)
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -14,7 +17,9 @@ multiarch=$("${CC:-gcc}" -dumpmachine)
 mkdir "$root/usr/lib/$multiarch"
 mv "$root"/usr/lib/lib* "$root/usr/lib/pkgconfig" "$root/usr/lib/$multiarch/"
 sed -i "s|/lib |/lib/$multiarch |" "$root/usr/lib/$multiarch/pkgconfig/$name.pc"
-strip --strip-unneeded "$root/usr/bin/$name"
+strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/bin/$name"
+strip --strip-debug --remove-section=.comment "$root/usr/lib/$multiarch/lib$name.a"
+rm "$root/usr/share/doc/$name/LICENSE" # it is in copyright
 gzip -9nf "$root/usr/share/man/man1/$name.1"
 {
     echo "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/"
@@ -30,21 +35,23 @@ gzip -9nf "$root/usr/share/man/man1/$name.1"
     echo
     sed -n "/^## $version/,/^## /s/^- /* /p" CHANGELOG.md | while read -r line; do echo "  $line" | fold -s -w 76 | sed '2,$s/^/    /; s/ *$//'; done
     echo
-    echo " -- The authors of $name <$mail>  $(date -R -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}")"
+    echo " -- $maintainer  $(date -R -d "@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}")"
 } | gzip -9n >"$root/usr/share/doc/$name/changelog.gz"
-# The package of each library that the program is linked with.
-depends=$(ldd "$program" | awk '$3 ~ /^\// { print $3 }' | while read -r file; do
-    for path in "$file" "/usr$file" "$(realpath "$file")"; do dpkg-query -S "$path" 2>/dev/null && break; done | head -n 1 | cut -d: -f1
-done | sort -u | paste -sd, | sed 's/,/, /g')
+# The packages of the libraries that the program is linked with, in the versions that have what it calls.
+mkdir "$root/debian"
+: >"$root/debian/control"
+depends=$(cd "$root" && dpkg-shlibdeps -O usr/bin/"$name" | sed 's/^shlibs:Depends=//')
+rm -r "$root/debian"
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: $name
 Version: $version
 Section: science
 Priority: optional
 Architecture: $(dpkg --print-architecture)
-Maintainer: The authors of $name <$mail>
+Maintainer: $maintainer
 Installed-Size: $(du -ks "$root/usr" | cut -f1)
 Depends: $depends
+Suggests: libopenblas0
 Description: run LLaMA and GPT-2 checkpoints, and see how they compute
  A small C program that reads llama2.c, GGUF and Hugging Face checkpoints as
  they are, generates text, talks, measures, converts, and checks every

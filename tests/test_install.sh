@@ -6,6 +6,7 @@ case $RUN in
 *release*) ;;
 *) ok "the release program's test installs it" && exit 0 ;;
 esac
+check "a version without git" grep -q 'PROGRAM_VERSION=."[0-9.]*"' <(make -n -W src/modes/version.c COMMIT= build/release/src/modes/version.o)
 root=$tmp/root name=gpt2llama
 check "make install" make -s install DESTDIR="$root" PREFIX=/usr
 installed=$root/usr/bin/$name
@@ -36,6 +37,10 @@ if command -v dpkg-deb >/dev/null; then
     for depends in libc6 libgomp1 libcjson1 libedit2; do
         check "it depends on $depends" grep -qw "$depends" <(dpkg-deb -f "$deb" Depends)
     done
+    check "its libraries' versions" grep -q 'libc6 (>= [0-9.]*)' <(dpkg-deb -f "$deb" Depends)
+    if author=$(git log -1 --format='%an <%ae>' 2>/dev/null); then check "the last author maintains it" test "$(dpkg-deb -f "$deb" Maintainer)" = "$author"; fi
+    check "or who is named" env DEBFULLNAME="A. Packager" DEBEMAIL=a@packager.example bash scripts/deb.sh "$RUN" $name "$tmp/named.deb"
+    check "is in it" grep -qx "A. Packager <a@packager.example>" <(dpkg-deb -f "$tmp/named.deb" Maintainer)
     mkdir "$tmp/clean"
     check "unpacked elsewhere it runs" dpkg-deb -x "$deb" "$tmp/clean"
     check "and calls itself by its name" grep -q "^$name [0-9]" <("$tmp/clean/usr/bin/$name" --version)
