@@ -163,13 +163,12 @@ static Task task_of(const Pass *p, const AttentionState *s, int kv_head, int row
                   s->config.see_ahead ? p->pos + p->n : 0};
 }
 
-/* Step 1: score = q k^T of positions [start, start + WORK_CHUNK). */
+/* Step 1: score = q k^T of positions [start, start + WORK_CHUNK). Unpacked once where several tiles read the same. */
 static void scores(Work *w, const KvCache *c, int layer, const Task *t, int start, int b, int blocks) {
     int d = c->head_dim;
     for (; b < blocks; b++) {
-        const float *keys = kv_keys(w->keys, c, layer, t->kv_head, start + b * KV_BLOCK);
-        matmul_f32(c->kernels, w->score + b * KV_BLOCK, WORK_CHUNK, w->q, (size_t)d, t->n, keys, KV_BLOCK, KV_BLOCK, d,
-                   false);
+        TileB keys = kv_keys(w->keys, t->n > c->kernels->tile_rows, c, layer, t->kv_head, start + b * KV_BLOCK);
+        matmul_f32(c->kernels, w->score + b * KV_BLOCK, WORK_CHUNK, w->q, (size_t)d, t->n, &keys, KV_BLOCK, d, false);
     }
 }
 
@@ -196,9 +195,10 @@ static void softmax(Work *w, const KvCache *c, int pos, const Task *t, int start
 static void weighted_values(Work *w, const KvCache *c, int layer, const Task *t, int start, int b, int chunk) {
     for (; b * KV_BLOCK < chunk; b++) {
         int m = chunk - b * KV_BLOCK < KV_BLOCK ? chunk - b * KV_BLOCK : KV_BLOCK;
-        const float *values = kv_values(w->values, w->stride, c, layer, t->kv_head, start + b * KV_BLOCK, m);
-        matmul_f32(c->kernels, w->acc, w->stride, w->score + b * KV_BLOCK, WORK_CHUNK, t->n, values, w->stride,
-                   w->stride, m, true);
+        TileB values = kv_values(w->values, t->n > c->kernels->tile_rows, w->stride, c, layer, t->kv_head,
+                                 start + b * KV_BLOCK, m);
+        matmul_f32(c->kernels, w->acc, w->stride, w->score + b * KV_BLOCK, WORK_CHUNK, t->n, &values, w->stride, m,
+                   true);
     }
 }
 

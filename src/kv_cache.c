@@ -88,8 +88,6 @@ static size_t kv_at(const KvCache *c, int layer, int head, int pos) {
     return (row + (size_t)(pos < l->rows ? pos : pos % l->rows)) * c->row_bytes;
 }
 
-enum { Q8_GROUP_BYTES = KV_BLOCK * sizeof(BlockQ8_0) }; /* 32 features of a block of keys in q8_0 */
-
 void kv_cache_move_values(KvCache *c, int layer, int head, int to, int from, int n) {
     memmove(c->v + kv_at(c, layer, head, to), c->v + kv_at(c, layer, head, from), (size_t)n * c->row_bytes);
 }
@@ -134,7 +132,7 @@ void kv_cache_write_key(KvCache *c, int layer, int head, int pos, const float *k
             for (int j = 0; j < n; j++) column[(i + j) * KV_BLOCK] = half[j];
         }
     } else {
-        for (int i = 0; i < d; i += QK, key += Q8_GROUP_BYTES) {
+        for (int i = 0; i < d; i += QK, key += KEYS_Q8_BYTES) {
             int8_t q[QK];
             ((uint16_t *)(void *)key)[lane] = f32_to_f16(quantize_block(c, q, k + i));
             for (int j = 0; j < QK; j++) ((int8_t *)key)[(2 + j) * KV_BLOCK + lane] = q[j];
@@ -165,32 +163,37 @@ static void f16_to_floats(const KvCache *c, float *out, const unsigned char *in,
     }
 }
 
-/* A block of keys as f32 [head_dim, KV_BLOCK], in place or unpacked into room. */
-const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos) {
+TileB kv_keys(float *room, bool unpack, const KvCache *c, int layer, int head, int pos) {
+    static const TileB as_it_is[] = {[KV_F32] = {NULL, KV_BLOCK * sizeof(float), TILE_F32},
+                                     [KV_F16] = {NULL, KV_BLOCK * sizeof(uint16_t), TILE_F16},
+                                     [KV_Q8_0] = {NULL, KV_BLOCK + 2 * KV_BLOCK / QK, TILE_Q8_KEYS}};
     const unsigned char *in = c->k + kv_at(c, layer, head, pos);
     size_t d = (size_t)c->head_dim;
-    if (c->type == KV_F32) return (const float *)(const void *)in;
+    TileB keys = as_it_is[unpack ? KV_F32 : c->type];
+    keys.data = unpack && c->type != KV_F32 ? (const void *)room : in;
+    if (keys.data == in) return keys;
     if (c->type == KV_F16) {
         f16_to_floats(c, room, in, d * KV_BLOCK, KV_BLOCK * c->row_bytes);
-        return room;
+        return keys;
     }
-    for (size_t i = 0; i < d; i += QK, in += Q8_GROUP_BYTES) {
+    for (size_t i = 0; i < d; i += QK, in += KEYS_Q8_BYTES) {
         float scale[KV_BLOCK];
         c->kernels->from_f16(scale, (const uint16_t *)(const void *)in, KV_BLOCK);
         const int8_t *q = (const int8_t *)in + 2 * KV_BLOCK;
         for (size_t j = 0; j < QK * KV_BLOCK; j++) room[i * KV_BLOCK + j] = scale[j % KV_BLOCK] * (float)q[j];
     }
-    return room;
+    return keys;
 }
 
-/* n values from a position on as f32 [n, stride]; stride >= head_dim. */
-const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, int head, int pos, int n) {
+TileB kv_values(float *room, bool unpack, size_t stride, const KvCache *c, int layer, int head, int pos, int n) {
+    static const TileForm form[] = {[KV_F32] = TILE_F32, [KV_F16] = TILE_F16, [KV_Q8_0] = TILE_Q8_VALUES};
+    const TileB unpacked = {room, stride * sizeof *room, TILE_F32};
     const unsigned char *in = c->v + kv_at(c, layer, head, pos);
     size_t d = (size_t)c->head_dim;
-    if (c->type == KV_F32 && stride == d) return (const float *)(const void *)in;
-    if (c->type == KV_F16 && stride == d) {
+    if (stride == d && (!unpack || c->type == KV_F32)) return (TileB){in, c->row_bytes, form[c->type]};
+    if (stride == d && c->type == KV_F16) {
         f16_to_floats(c, room, in, d * (size_t)n, KV_BLOCK * c->row_bytes);
-        return room;
+        return unpacked;
     }
     for (int p = 0; p < n; p++, in += c->row_bytes) {
         float *out = room + (size_t)p * stride;
@@ -203,7 +206,7 @@ const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, 
                 for (size_t i = 0; i < QK; i++) out[b * QK + i] = scale * (float)block[b].q[i];
             }
     }
-    return room;
+    return unpacked;
 }
 
 void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos) {
@@ -211,7 +214,7 @@ void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos) {
     const unsigned char *block = c->k + kv_at(c, layer, head, pos - lane);
     for (int i = 0; i < c->head_dim; i++) {
         int at = i * KV_BLOCK + lane;
-        const unsigned char *group = block + i / QK * Q8_GROUP_BYTES;
+        const unsigned char *group = block + i / QK * KEYS_Q8_BYTES;
         if (c->type == KV_F32) out[i] = ((const float *)(const void *)block)[at];
         else if (c->type == KV_F16) out[i] = f16_to_f32(((const uint16_t *)(const void *)block)[at]);
         else
@@ -221,6 +224,6 @@ void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos) {
 }
 
 void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos) {
-    const float *value = kv_values(out, (size_t)c->head_dim, c, layer, head, pos, 1);
+    const void *value = kv_values(out, true, (size_t)c->head_dim, c, layer, head, pos, 1).data;
     if (value != out) memcpy(out, value, (size_t)c->head_dim * sizeof *out);
 }

@@ -86,7 +86,8 @@ double kv_largest(KvType type);
 void kv_cache_key(float *out, const KvCache *c, int layer, int head, int pos);
 void kv_cache_value(float *out, const KvCache *c, int layer, int head, int pos);
 
-/* kv_keys - a block of keys as f32 [head_dim, KV_BLOCK], in place or unpacked into room. kv_values - n values from
- * a position on as f32 [n, stride]; stride >= head_dim. */
-const float *kv_keys(float *room, const KvCache *c, int layer, int head, int pos);
-const float *kv_values(float *room, size_t stride, const KvCache *c, int layer, int head, int pos, int n);
+/* kv_keys - a block of keys, [head_dim, KV_BLOCK]: as the cache has it, or unpacked into room as f32, for a matrix that
+ * is read several times. kv_values - n values from a position on, likewise; in room as [n, stride], and always where
+ * stride > head_dim. */
+TileB kv_keys(float *room, bool unpack, const KvCache *c, int layer, int head, int pos);
+TileB kv_values(float *room, bool unpack, size_t stride, const KvCache *c, int layer, int head, int pos, int n);

@@ -44,7 +44,7 @@ void softcap(const Kernels *k, float *x, int n, float cap) {
 }
 
 void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *a, size_t a_stride, int m,
-                const float *b, size_t b_stride, size_t n, int k, bool add) {
+                const TileB *b, size_t n, int k, bool add) {
     float *c_rows[MOST_TILE_ROWS];
     const float *a_rows[MOST_TILE_ROWS];
     for (int i = 0; i < m; i += kernels->tile_rows) {
@@ -54,7 +54,7 @@ void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *
                 a_rows[j] = a + (size_t)(i + j) * a_stride;
                 c_rows[j] = c + (size_t)(i + j) * c_stride + col;
             }
-            kernels->tile(c_rows, a_rows, rows, b + col, b_stride, k, add);
+            kernels->tile(c_rows, a_rows, rows, b, (int)col, k, add);
         }
     }
 }

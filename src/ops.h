@@ -20,7 +20,7 @@ void matmul_piece(float *y, size_t y_stride, const Mat *w, const float *bias, co
 /* softcap - x[i] = cap * tanh(x[i] / cap). Source: Gemma 2, arXiv:2408.00118, section 2. */
 void softcap(const Kernels *k, float *x, int n, float cap);
 
-/* matmul_f32 - c[m, n] = (add ? c : 0) + a[m, k] b[k, n], all f32, on this thread alone; n is a multiple of the
+/* matmul_f32 - c[m, n] = (add ? c : 0) + a[m, k] b[k, n] in f32, on this thread alone; n is a multiple of the
  * kernels' tile_cols. For attention. */
 void matmul_f32(const Kernels *kernels, float *c, size_t c_stride, const float *a, size_t a_stride, int m,
-                const float *b, size_t b_stride, size_t n, int k, bool add);
+                const TileB *b, size_t n, int k, bool add);

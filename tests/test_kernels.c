@@ -10,6 +10,7 @@
 
 #include "ffn.h"
 #include "norm.h"
+#include "kv_cache.h"
 
 #include <cmocka.h>
 
@@ -368,7 +369,7 @@ static void tiles(void **state) {
             out[i] = c[i];
             for (int j = 0; j < 32; j++) c[i][j] = 1;
         }
-        k->tile(out, rows, m, b, STRIDE, K, true);
+        k->tile(out, rows, m, &(TileB){b, STRIDE * sizeof *b, TILE_F32}, 0, K, true);
         for (int i = 0; i < m; i++) {
             for (int j = 0; j < k->tile_cols; j++) {
                 double sum = 1;
@@ -380,6 +381,46 @@ static void tiles(void **state) {
     }
 }
 
+/* Keys and values as the cache has them give the same bits as unpacked. */
+static void tiles_of_the_cache(void **state) {
+    const Kernels *k = level(state);
+    enum { D = 64, MOST = 8 };
+    static float q[MOST][D], room[D * KV_BLOCK], packed[MOST][32], unpacked[MOST][32];
+    const float *rows[MOST];
+    float *c[MOST], *want[MOST];
+    for (int i = 0; i < MOST; i++) {
+        for (int j = 0; j < D; j++) q[i][j] = random_unit();
+        rows[i] = q[i], c[i] = packed[i], want[i] = unpacked[i];
+    }
+    for (KvType type = KV_F32; type <= KV_Q8_0; type++) {
+        static _Alignas(64) unsigned char memory[1 << 16];
+        Arena arena = {.base = memory, .size = sizeof memory};
+        KvCache cache = {
+            .type = type, .n_layers = 1, .n_ctx = 2 * KV_BLOCK, .n_kv_heads = 1, .head_dim = D, .kernels = k};
+        kv_cache_take(&cache, &arena);
+        for (int pos = 0; pos < KV_BLOCK; pos++) {
+            float x[D];
+            for (int j = 0; j < D; j++) x[j] = random_unit();
+            kv_cache_write_key(&cache, 0, 0, pos, x);
+            kv_cache_write_value(&cache, 0, 0, pos, x);
+        }
+        for (int m = 1; m <= k->tile_rows; m++)
+            for (int values = 0; values < 2; values++)
+                for (int col = 0; col < (values ? D : KV_BLOCK); col += k->tile_cols) {
+                    const int n = values ? KV_BLOCK - 3 : D;
+                    TileB as_is =
+                        values ? kv_values(room, false, D, &cache, 0, 0, 0, n) : kv_keys(room, false, &cache, 0, 0, 0);
+                    k->tile(c, rows, m, &as_is, col, n, false);
+                    TileB floats =
+                        values ? kv_values(room, true, D, &cache, 0, 0, 0, n) : kv_keys(room, true, &cache, 0, 0, 0);
+                    assert_int_equal(floats.form, TILE_F32);
+                    k->tile(want, rows, m, &floats, col, n, false);
+                    for (int i = 0; i < m; i++)
+                        assert_memory_equal(c[i], want[i], (size_t)k->tile_cols * sizeof(float));
+                }
+    }
+}
+
 int main(void) {
     char ref[] = "ref";
     const struct CMUnitTest of_ref[] = {cmocka_unit_test_prestate(nan_stays_nan, ref)};
@@ -387,10 +428,11 @@ int main(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *name = (void *)(uintptr_t)names[i];
         const struct CMUnitTest tests[] = {
-            cmocka_unit_test_prestate(products, name),      cmocka_unit_test_prestate(few_rows, name),
-            cmocka_unit_test_prestate(gemm_is_exact, name), cmocka_unit_test_prestate(activations_in_8_bits, name),
-            cmocka_unit_test_prestate(nan_stays_nan, name), cmocka_unit_test_prestate(exp_within_2_ulp, name),
-            cmocka_unit_test_prestate(elementwise, name),   cmocka_unit_test_prestate(tiles, name),
+            cmocka_unit_test_prestate(products, name),           cmocka_unit_test_prestate(few_rows, name),
+            cmocka_unit_test_prestate(gemm_is_exact, name),      cmocka_unit_test_prestate(activations_in_8_bits, name),
+            cmocka_unit_test_prestate(nan_stays_nan, name),      cmocka_unit_test_prestate(exp_within_2_ulp, name),
+            cmocka_unit_test_prestate(elementwise, name),        cmocka_unit_test_prestate(tiles, name),
+            cmocka_unit_test_prestate(tiles_of_the_cache, name),
         };
         failures += cmocka_run_group_tests_name(names[i], tests, NULL, NULL);
     }

@@ -22,6 +22,9 @@ static inline V v_of_ints(I a) { return _mm512_cvtepi32_ps(a); }
 static inline V v_from_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
+static inline V v_from_s8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
 static inline void v_to_f16(uint16_t *p, V x) {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }

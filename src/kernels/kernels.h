@@ -11,8 +11,19 @@
 
 enum { ROWS_TILE = 8 }; /* rows of activations interleaved for gemm */
 enum { KV_BLOCK = 32 }; /* positions whose keys are transposed together in the KV cache */
+enum { KEYS_Q8_BYTES = KV_BLOCK * sizeof(BlockQ8_0) }; /* 32 features of such a block in q8_0 */
 
 typedef struct Kernels Kernels;
+
+/* TileB - the right-hand matrix [k, columns] of `tile`, as it lies in memory: f32, f16, or the KV cache's q8_0. Row j
+ * begins `stride` bytes after row j - 1; but of keys in q8_0 each 32 rows are { f16 scale[KV_BLOCK],
+ * int8 [32, KV_BLOCK] }. A row of values in q8_0 is BlockQ8_0[]. */
+typedef enum { TILE_F32, TILE_F16, TILE_Q8_KEYS, TILE_Q8_VALUES } TileForm;
+typedef struct {
+    const void *data;
+    size_t stride;
+    TileForm form;
+} TileB;
 
 /* Rows - n rows of activations about to be multiplied, prepared once and used by several products.
  * For quantized weights each block of 32 values x is quantized to int8, x = d * q, as in Q8_0. Block b of row r is
@@ -46,9 +57,9 @@ struct Kernels {
      * element, whatever n is. */
     void (*gemm)(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add);
 
-    /* tile - c[i][0 .. tile_cols) = (add ? c[i] : 0) + sum over j < k of a[i][j] * b[j * b_stride ..], for
-     * i < m <= tile_rows. All f32. */
-    void (*tile)(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k, bool add);
+    /* tile - c[i][0 .. tile_cols) = (add ? c[i] : 0) + sum over j < k of a[i][j] * b[j][col ..], for
+     * i < m <= tile_rows; the sums in f32, in the order of j. */
+    void (*tile)(float *const *c, const float *const *a, int m, const TileB *b, int col, int k, bool add);
 
     /* softmax_step - one chunk of an online softmax (arXiv:1805.02867): s[i] = exp(s[i] - max) for i < valid,
      * 0 from there to n; updates the running maximum and denominator.

@@ -68,14 +68,33 @@ static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, cons
 
 enum { ROWS = 4, COLS = 16 };
 
-static void tile(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k, bool add) {
-    for (int i = 0; i < m; i++) {
-        float sum[COLS] = {0};
-        if (add) memcpy(sum, c[i], sizeof sum);
-        for (int j = 0; j < k; j++)
-            for (int col = 0; col < COLS; col++) sum[col] += a[i][j] * b[(size_t)j * b_stride + (size_t)col];
-        memcpy(c[i], sum, sizeof sum);
+/* x = b[j][col .. col + COLS) */
+static void tile_row(float x[COLS], const TileB *b, int col, int j) {
+    const char *row = (const char *)b->data + (size_t)j * b->stride;
+    if (b->form == TILE_F32) {
+        memcpy(x, (const float *)(const void *)row + col, COLS * sizeof *x);
+    } else if (b->form == TILE_F16) {
+        for (int i = 0; i < COLS; i++) x[i] = f16_to_f32(((const uint16_t *)(const void *)row)[col + i]);
+    } else if (b->form == TILE_Q8_KEYS) {
+        const char *group = (const char *)b->data + (size_t)(j / QK) * KEYS_Q8_BYTES;
+        const int8_t *q = (const int8_t *)group + (2 + j % QK) * KV_BLOCK + col;
+        for (int i = 0; i < COLS; i++)
+            x[i] = f16_to_f32(((const uint16_t *)(const void *)group)[col + i]) * (float)q[i];
+    } else {
+        const BlockQ8_0 *block = (const BlockQ8_0 *)(const void *)row + col / QK;
+        for (int i = 0; i < COLS; i++) x[i] = f16_to_f32(block->d) * (float)block->q[col % QK + i];
     }
+}
+
+static void tile(float *const *c, const float *const *a, int m, const TileB *b, int col, int k, bool add) {
+    float sum[ROWS][COLS] = {0}, x[COLS];
+    for (int i = 0; i < m && add; i++) memcpy(sum[i], c[i], sizeof sum[i]);
+    for (int j = 0; j < k; j++) {
+        tile_row(x, b, col, j);
+        for (int i = 0; i < m; i++)
+            for (int n = 0; n < COLS; n++) sum[i][n] += a[i][j] * x[n];
+    }
+    for (int i = 0; i < m; i++) memcpy(c[i], sum[i], sizeof sum[i]);
 }
 
 static float softmax_step(float *s, int valid, int n, float *max, float *denom) {

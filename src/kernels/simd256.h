@@ -22,6 +22,9 @@ static inline V v_of_ints(I a) { return _mm256_cvtepi32_ps(a); }
 static inline V v_from_f16(const uint16_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
+static inline V v_from_s8(const int8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
 static inline void v_to_f16(uint16_t *p, V x) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }

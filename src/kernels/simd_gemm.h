@@ -137,14 +137,41 @@ INLINE void gemm_q(float *y, size_t y_stride, const Mat *w, int from, int to, co
     }
 }
 
-INLINE void tile_of(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k, bool add) {
-    V sum[TILE_ROWS][2];
+/* The scales of keys from the group on that row j is in. */
+INLINE V keys_scale(const TileB *b, int col, int j) {
+    const char *group = (const char *)b->data + (size_t)(j / QK) * KEYS_Q8_BYTES;
+    return v_from_f16((const uint16_t *)(const void *)group + col);
+}
+
+/* LANES values of row j as f32. */
+INLINE V tile_row(const TileB *b, int col, int j, V scale, TileForm form) {
+    const char *row = (const char *)b->data + (size_t)j * b->stride;
+    if (form == TILE_F16) return v_from_f16((const uint16_t *)(const void *)row + col);
+    if (form == TILE_Q8_KEYS) {
+        row = (const char *)b->data + (size_t)(j / QK) * KEYS_Q8_BYTES + (2 + j % QK) * KV_BLOCK;
+        return v_mul(scale, v_from_s8((const int8_t *)row + col));
+    }
+    if (form == TILE_Q8_VALUES) {
+        const BlockQ8_0 *block = (const BlockQ8_0 *)(const void *)row + col / QK;
+        return v_mul(v_set1(_cvtsh_ss(block->d)), v_from_s8(block->q + col % QK));
+    }
+    return v_load((const float *)(const void *)row + col);
+}
+
+/* What comes from the KV cache is prefetched k rows ahead: the next block lies right behind this one. */
+INLINE void tile_of(float *const *c, const float *const *a, int m, const TileB *b, int col, int k, bool add,
+                    TileForm form) {
+    V sum[TILE_ROWS][2], scale[2] = {v_zero(), v_zero()};
     for (int i = 0; i < m; i++) {
         sum[i][0] = add ? v_load(c[i]) : v_zero();
         sum[i][1] = add ? v_load(c[i] + LANES) : v_zero();
     }
-    for (int j = 0; j < k; j++, b += b_stride) {
-        V b0 = v_load(b), b1 = v_load(b + LANES);
+    const char *ahead = (const char *)b->data + (size_t)k * b->stride + (form == TILE_F16 ? 2 : 1) * col;
+    for (int j = 0; j < k; j++, ahead += b->stride) {
+        if (form != TILE_F32) __builtin_prefetch(ahead, 0, 2);
+        if (form == TILE_Q8_KEYS && j % QK == 0)
+            for (int h = 0; h < 2; h++) scale[h] = keys_scale(b, col + h * LANES, j);
+        V b0 = tile_row(b, col, j, scale[0], form), b1 = tile_row(b, col + LANES, j, scale[1], form);
         for (int i = 0; i < m; i++) {
             V x = v_set1(a[i][j]);
             sum[i][0] = v_fma(x, b0, sum[i][0]);
@@ -157,18 +184,28 @@ INLINE void tile_of(float *const *c, const float *const *a, int m, const float *
     }
 }
 
-static void tile(float *const *c, const float *const *a, int m, const float *b, size_t b_stride, int k, bool add) {
+INLINE void tile_form(float *const *c, const float *const *a, int m, const TileB *b, int col, int k, bool add,
+                      TileForm form) {
     switch (m) { /* a constant m keeps the sums in registers */
-    case 1: tile_of(c, a, 1, b, b_stride, k, add); return;
-    case 2: tile_of(c, a, 2, b, b_stride, k, add); return;
-    case 3: tile_of(c, a, 3, b, b_stride, k, add); return;
-    case 4: tile_of(c, a, 4, b, b_stride, k, add); return;
-    case 5: tile_of(c, a, 5, b, b_stride, k, add); return;
-    case 6: tile_of(c, a, 6, b, b_stride, k, add); return;
+    case 1: tile_of(c, a, 1, b, col, k, add, form); return;
+    case 2: tile_of(c, a, 2, b, col, k, add, form); return;
+    case 3: tile_of(c, a, 3, b, col, k, add, form); return;
+    case 4: tile_of(c, a, 4, b, col, k, add, form); return;
+    case 5: tile_of(c, a, 5, b, col, k, add, form); return;
+    case 6: tile_of(c, a, 6, b, col, k, add, form); return;
 #ifdef LANES_16
-    case 7: tile_of(c, a, 7, b, b_stride, k, add); return;
-    case 8: tile_of(c, a, 8, b, b_stride, k, add); return;
+    case 7: tile_of(c, a, 7, b, col, k, add, form); return;
+    case 8: tile_of(c, a, 8, b, col, k, add, form); return;
 #endif
+    }
+}
+
+static void tile(float *const *c, const float *const *a, int m, const TileB *b, int col, int k, bool add) {
+    switch (b->form) {
+    case TILE_F32: tile_form(c, a, m, b, col, k, add, TILE_F32); return;
+    case TILE_F16: tile_form(c, a, m, b, col, k, add, TILE_F16); return;
+    case TILE_Q8_KEYS: tile_form(c, a, m, b, col, k, add, TILE_Q8_KEYS); return;
+    case TILE_Q8_VALUES: tile_form(c, a, m, b, col, k, add, TILE_Q8_VALUES); return;
     }
 }
 
@@ -199,6 +236,7 @@ INLINE void panel_f(float *panel, const Mat *w, int r0, int rows, int c0, int co
 INLINE void gemm_f(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add, DType t) {
     _Alignas(64) float panel[F_COLS * TILE_COLS];
     float edge[TILE_ROWS][TILE_COLS];
+    const TileB b = {panel, TILE_COLS * sizeof *panel, TILE_F32};
     const int most = a->n <= ROWS_TILE ? F_FEW_COLS : F_COLS;
     const size_t each = t == DTYPE_F32 ? 4 : 2;
     for (int r = from; r < to; r += TILE_COLS) {
@@ -218,7 +256,7 @@ INLINE void gemm_f(float *y, size_t y_stride, const Mat *w, int from, int to, co
                     c[j] = rows == TILE_COLS ? out : edge[j];
                     if (rows < TILE_COLS && more) memcpy(edge[j], out, (size_t)rows * sizeof *out);
                 }
-                tile(c, x, m, panel, TILE_COLS, cols, more);
+                tile(c, x, m, &b, 0, cols, more);
                 for (int j = 0; j < m && rows < TILE_COLS; j++)
                     memcpy(y + (size_t)(i + j) * y_stride + r, edge[j], (size_t)rows * sizeof **c);
             }
