@@ -51,6 +51,15 @@ Tokenizer *tokenizer_from_gguf(const Gguf *g, Error *e) {
     return t;
 }
 
+Tokenizer *tokenizer_from_root(const struct cJSON *root, const char *file, Error *e) {
+    Tokenizer *t = tokenizer_new(file, e);
+    if (t && read_tokenizer_root(t, root, file, e)) {
+        tokenizer_close(t);
+        return NULL;
+    }
+    return t;
+}
+
 /* The first bytes tell the formats apart. A sentencepiece model is a protobuf whose field 1 (tag 0x0a) is its
  * first piece; a tokenizer.bin starts with a small 32-bit number, the longest token's length. */
 static int read_file(Tokenizer *t, const char *path, Error *e) {

@@ -64,3 +64,13 @@ enum { TOKENIZER_WHY = 300 };
  * ids. 1: written, and read back they give the same ids; 0: a GGUF cannot say these rules, why says which; -1: memory.
  */
 int tokenizer_gguf_keys(const Tokenizer *t, int n_ids, GgufKeys *out, char why[TOKENIZER_WHY], Error *e);
+
+/* HfTokenizer - the texts of tokenizer.json and tokenizer_config.json, malloc'ed. */
+typedef struct {
+    char *json, *config;
+} HfTokenizer;
+
+/* tokenizer_hf_files - the same for a Hugging Face directory, of the vocabulary of a GGUF, of llama2.c or of a
+ * sentencepiece model of byte-pair encoding. */
+int tokenizer_hf_files(const Tokenizer *t, HfTokenizer *out, char why[TOKENIZER_WHY], Error *e);
+void hf_tokenizer_free(HfTokenizer *files);

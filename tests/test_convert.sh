@@ -106,6 +106,35 @@ for t in $T/bpe_gpt-2 $T/bpe_llama-bpe $T/bpe_qwen2 $T/bpe_smollm $T/spm_fast $T
         cmp -s "$dir/a" "$dir/b"; then ok "the tokenizer ${t##*/} in a GGUF"
     else not_ok "the tokenizer ${t##*/} in a GGUF" "$(cat "$dir/err"; cmp "$dir/a" "$dir/b")"; fi
 done
+# and the vocabulary of a GGUF, of llama2.c or of a lone model goes into a directory, which says its special tokens
+printf 'a <|im_end|>b</s> c<s>  d\n\n  e<|im_start|>' >"$dir/special.txt"
+for t in $T/bpe_gpt-2.gguf $T/bpe_llama-bpe.gguf $T/bpe_qwen2.gguf $T/bpe_smollm.gguf $T/spm.gguf $T/spm.model $T/spm.bin weights/shakespeare.gguf; do
+    rm -rf "${dir:?}/tok"
+    "$RUN" weights/shakespeare.gguf -m convert -z "$t" -o "$dir/tok" 2>"$dir/err"
+    flags=
+    case $t in *.model | *.bin) flags=--no-special ;; esac # alone they read special tokens as text
+    for text in corpus special; do
+        for which in "$t" "$dir/tok"; do
+            "$RUN" "$which" -m tokenize -f "$dir/$text.txt" $flags >"$dir/ids.${which##*/}" 2>/dev/null
+        done
+        if grep -q "tokenizer included" "$dir/err" && [ "$(wc -w <"$dir/ids.${t##*/}")" -gt 10 ] &&
+            cmp -s "$dir/ids.${t##*/}" "$dir/ids.tok"; then ok "the tokenizer ${t##*/} in a directory: $text"
+        else not_ok "the tokenizer ${t##*/} in a directory: $text" "$(cat "$dir/err"; cmp "$dir/ids.${t##*/}" "$dir/ids.tok")"; fi
+    done
+done
+check "the names of special tokens" python3 -c '
+import json, sys
+c = json.load(open(sys.argv[1]))
+assert (c["bos_token"], c["eos_token"], c["unk_token"]) == ("<s>", "</s>", "<unk>"), c' "$dir/tok/tokenizer_config.json"
+if [ -e weights/SmolLM2-135M-Instruct.Q4_1.gguf ]; then
+    rm -rf "${dir:?}/tok"
+    "$RUN" weights/shakespeare.gguf -m convert -z weights/SmolLM2-135M-Instruct.Q4_1.gguf -o "$dir/tok" --quiet
+    check "SmolLM2's tokenizer in a directory" cmp <("$RUN" weights/SmolLM2-135M-Instruct.Q4_1.gguf -m tokenize -f README.md) \
+        <("$RUN" "$dir/tok" -m tokenize -f README.md)
+    check "and its template" grep -q "<|im_start|>" "$dir/tok/tokenizer_config.json"
+fi
+"$RUN" weights/shakespeare.gguf -m convert -z $T/bpe_gpt-2 -o "$dir/anew" 2>"$dir/err"
+check "a tokenizer.json is not written anew" grep -q "without the tokenizer: .* copy its files" "$dir/err"
 for beyond in '\x12\x02\x18\x01 no byte-pair encoding' '\x1a\x02\x20\x01 drops repeated spaces' \
     '\x12\x05\x18\x02\xc0\x01\x01 places spaces otherwise'; do # fields of its settings
     { cat $T/spm.model && printf "${beyond%% *}"; } >"$dir/beyond.model"

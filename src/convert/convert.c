@@ -33,6 +33,11 @@ static int copy_body(Writer *w) {
     return 0;
 }
 
+static int text_body(Writer *w) {
+    write_bytes(w, w->text, strlen(w->text));
+    return 0;
+}
+
 /* What a directory may hold: the model, and the tokenizer's files of a Hugging Face directory, which go along. */
 static const char *const names[] = {
     "config.json", "model.safetensors",     "tokenizer.json",          "tokenizer.model",       "vocab.json",
@@ -77,7 +82,16 @@ static int write_directory(Writer *w, const char *temporary, bool *carried) {
     int status = write_file(w, file, write_config);
     snprintf(file, sizeof file, "%s/model.safetensors", temporary);
     if (!status) status = write_file(w, file, write_safetensors);
-    if (!status && w->ck->format == FORMAT_HF_DIR) status = copy_tokenizer(w, w->ck->path, temporary, carried);
+    const char *const texts[][2] = {{"tokenizer.json", w->options->tokenizer_json},
+                                    {"tokenizer_config.json", w->options->tokenizer_config}};
+    for (int i = 0; i < 2 && !status && texts[0][1]; i++) {
+        snprintf(file, sizeof file, "%s/%s", temporary, texts[i][0]);
+        w->text = texts[i][1];
+        status = write_file(w, file, text_body);
+        *carried = !status;
+    }
+    if (!status && w->ck->format == FORMAT_HF_DIR && !texts[0][1])
+        status = copy_tokenizer(w, w->ck->path, temporary, carried);
     return status;
 }
 

@@ -6,10 +6,11 @@
 #include "convert/mix.h"
 
 typedef struct {
-    const char *output;                /* ends in .gguf or .bin; anything else is a directory to make */
-    const Mix *mix;                    /* types of the matrices; NULL: as they are, where the format can hold it */
-    int kv_heads;                      /* 0: as they are; else K and V heads are averaged in groups */
-    const GgufKeys *tokenizer;         /* for a GGUF; NULL: that of a GGUF which is read, else none */
+    const char *output;        /* ends in .gguf or .bin; anything else is a directory to make */
+    const Mix *mix;            /* types of the matrices; NULL: as they are, where the format can hold it */
+    int kv_heads;              /* 0: as they are; else K and V heads are averaged in groups */
+    const GgufKeys *tokenizer; /* for a GGUF; NULL: that of a GGUF which is read, else none */
+    const char *tokenizer_json, *tokenizer_config; /* texts for a directory; NULL: the files of one that is read */
     const volatile sig_atomic_t *stop; /* once it is not 0, the work is given up without a message; may be NULL */
     char *temporary; /* [CONVERT_NAME] while something is written its temporary name, else ""; may be NULL */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* bytes of tensors, after each row; may be NULL */

@@ -18,6 +18,7 @@ typedef struct {
     float *row, *sum; /* [widest] */
     unsigned char *packed;
     const File *copied; /* the file that copy_body copies */
+    const char *text;   /* what text_body writes */
     const ConvertOptions *options;
     uint64_t done, total; /* bytes of tensors */
     Error *e;

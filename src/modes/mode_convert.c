@@ -20,16 +20,21 @@ static bool is_known_ending(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The vocabulary for a GGUF: that of -z, or of the directory or beside the file that is read. Left out where there is
- * none or a GGUF cannot say its rules (why), but one that -z names must be there. */
-static int read_tokenizer(const Session *s, const Options *o, GgufKeys *keys, char why[TOKENIZER_WHY], Error *e) {
-    const Gguf *gguf = s->checkpoint.format == FORMAT_GGUF ? &s->checkpoint.gguf : NULL;
+/* The vocabulary in the form of the output: that of -z, or of the file that is read, its directory or beside it. Left
+ * out where it goes along anyway, where there is none, or where the output cannot say its rules (why), but one that -z
+ * names must be there. */
+static int read_tokenizer(const Session *s, const Options *o, GgufKeys *keys, HfTokenizer *files,
+                          char why[TOKENIZER_WHY], Error *e) {
+    bool to_gguf = path_ends_with(o->output, ".gguf"), from_gguf = s->checkpoint.format == FORMAT_GGUF;
+    bool has = from_gguf ? gguf_find(&s->checkpoint.gguf, "tokenizer.ggml.tokens") != NULL
+                         : s->checkpoint.format == FORMAT_HF_DIR;
     Error none = {0};
-    if (!path_ends_with(o->output, ".gguf") || (!o->tokenizer && gguf && gguf_find(gguf, "tokenizer.ggml.tokens")))
-        return 0;
+    if (path_ends_with(o->output, ".bin") || (!o->tokenizer && has && to_gguf == from_gguf)) return 0;
     Tokenizer *t = session_tokenizer(o, &s->checkpoint, &none);
     if (!t && (o->tokenizer || error_is_memory(&none))) return fail_again(e, &none);
-    int status = t ? tokenizer_gguf_keys(t, s->model.config.vocab_size, keys, why, e) : 0;
+    int status = 0;
+    if (t && to_gguf) status = tokenizer_gguf_keys(t, s->model.config.vocab_size, keys, why, e);
+    else if (t) status = tokenizer_hf_files(t, files, why, e);
     tokenizer_close(t);
     return status;
 }
@@ -67,13 +72,16 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
     if (session_open(&s, o, 0, e)) return 1;
     bool carried;
     GgufKeys keys = {0};
+    HfTokenizer files = {0};
     char why[TOKENIZER_WHY] = "";
-    int found = read_tokenizer(&s, o, &keys, why, e);
+    int found = read_tokenizer(&s, o, &keys, &files, why, e);
     if (found < 0) {
         session_close(&s);
         return 1;
     }
-    if (found) options.tokenizer = &keys;
+    if (found && !files.json) options.tokenizer = &keys;
+    options.tokenizer_json = files.json;
+    options.tokenizer_config = files.config;
     Progress progress;
     progress_begin(&progress, o->log, "convert", o->quiet);
     options.progress = show_bytes;
@@ -86,6 +94,7 @@ int mode_convert(const Options *o, FILE *out, Error *e) {
         fprintf(out, ", \"tokenizer\": %s}\n", carried ? "true" : "false");
     }
     free(keys.data);
+    hf_tokenizer_free(&files);
     if (!status && !o->quiet && *why)
         fprintf(o->log, "%s: written without the tokenizer: %s%s\n", o->output, why,
                 o->tokenizer ? "" : " (give the original with -z)");

@@ -92,6 +92,20 @@ int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_l
     return m->n_waiting == MERGES_AT_ONCE ? merges_finish(m, v, file, e) : 0;
 }
 
+static int compare_rank(const void *a, const void *b) {
+    const Merge *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+Merge *merges_sorted(const Merges *m, size_t *n) {
+    Merge *list = malloc((m->n_slots + 1) * sizeof *list);
+    *n = 0;
+    for (size_t i = 0; list && i < m->n_slots; i++)
+        if (m->slots[i].rank >= 0) list[(*n)++] = m->slots[i];
+    if (list) qsort(list, *n, sizeof *list, compare_rank);
+    return list;
+}
+
 int ids_push(Ids *out, int id, Error *e) {
     if ((size_t)out->n == out->room) {
         size_t room = out->room ? 2 * out->room : 64;

@@ -44,6 +44,8 @@ void merges_close(Merges *m);
 int merges_add(Merges *m, const Vocab *v, int rank, const char *left, size_t n_left, const char *right, size_t n_right,
                const char *file, Error *e);
 int merges_finish(Merges *m, const Vocab *v, const char *file, Error *e);
+/* merges_sorted - the *n merges by rank, malloc'ed; NULL when out of memory. */
+Merge *merges_sorted(const Merges *m, size_t *n);
 
 typedef struct {
     int *ids;

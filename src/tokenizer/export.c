@@ -9,6 +9,7 @@
 #include "tokenizer.h"
 #include "tokenizer/impl.h"
 #include "tokenizer/pre.h"
+#include "tokenizer/trial.h"
 
 typedef struct {
     unsigned char *data;
@@ -73,21 +74,6 @@ typedef struct {
     const char *model, *pre; /* pre: NULL for "llama" */
     bool adds_space;         /* "llama" */
 } GgufRules;
-
-static int compare_rank(const void *a, const void *b) {
-    const Merge *x = a, *y = b;
-    return (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-/* The merges by rank, malloc'ed; NULL when out of memory. */
-static Merge *sorted_merges(const Merges *m, size_t *n) {
-    Merge *list = malloc((m->n_slots + 1) * sizeof *list);
-    *n = 0;
-    for (size_t i = 0; list && i < m->n_slots; i++)
-        if (m->slots[i].rank >= 0) list[(*n)++] = m->slots[i];
-    if (list) qsort(list, *n, sizeof *list, compare_rank);
-    return list;
-}
 
 static void put_merges(Out *o, const Tokenizer *t, const Merge *list, size_t n) {
     key_array(o, "ggml.merges", GGUF_STRING, n);
@@ -157,89 +143,8 @@ static void put_keys(Out *o, const Tokenizer *t, const GgufRules *c, const Merge
 
 /* ---- Trial --------------------------------------------------------------------------------------- */
 
-static const char PROBE[] =
-    "Hello, world! It's 2024-07-31; I'LL say we've 3.14159 or 1234567 reasons, don't we?\n\n  def f(x):\n\treturn x**2"
-    "  # caf\xc3\xa9 na\xc3\xafve\r\n    \xe4\xbd\xa0\xe5\xa5\xbd\xef\xbc\x8c\xe4\xb8\x96\xe7\x95\x8c 123 "
-    "\xe3\x81\x93\xe3\x82\x93 \xd0\x9f\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82 \xd9\x85\xd8\xb1 \xf0\x9f\x98\x80"
-    "\xf0\x9f\x91\x8d\xf0\x9f\x8f\xbd e\xcc\x81  \n \n\n\n   http://a.b/c?d=e&f  ABCdefGHI'S x_y__z <b>&amp;</b> "
-    "\xc2\xbd\xe2\x85\xa7 \xea\xb0\x80\xeb\x82\x98 end   ";
-
-typedef struct {
-    size_t n, room;
-    char *text;
-} Cuts;
-
-static int note_cut(void *arg, const char *s, size_t n, Error *e) {
-    Cuts *c = arg;
-    if (c->n + n + 1 > c->room) return fail(e, "probe: words: expected at most %zu bytes, found more", c->room);
-    memcpy(c->text + c->n, s, n);
-    c->n += n;
-    c->text[c->n++] = 0;
-    return 0;
-}
-
-/* Do both cut the probe at the same places? */
-static bool cuts_alike(const Pretokenizer *a, const Pretokenizer *b, Error *e) {
-    char text[2][4 * sizeof PROBE];
-    Cuts cuts[2] = {{.text = text[0], .room = sizeof text[0]}, {.text = text[1], .room = sizeof text[1]}};
-    RegexSpace *space = regex_space_new(sizeof PROBE);
-    int status = !space;
-    if (space) status = pretokenize(a, space, PROBE, sizeof PROBE - 1, true, note_cut, &cuts[0], e);
-    if (!status) status = pretokenize(b, space, PROBE, sizeof PROBE - 1, true, note_cut, &cuts[1], e);
-    regex_space_free(space);
-    return !status && cuts[0].n == cuts[1].n && memcmp(text[0], text[1], cuts[0].n) == 0;
-}
-
-/* Leaves out one id; returns how many stay. */
-static int without(int *ids, int n, int id) {
-    int kept = 0;
-    for (int i = 0; i < n; i++)
-        if (ids[i] != id) ids[kept++] = ids[i];
-    return kept;
-}
-
-/* But for `but`; -1: of all ids. */
-static bool same_ids(const Tokenizer *a, const Tokenizer *b, const char *text, unsigned flags, int but, Error *e) {
-    int *ids[2] = {NULL, NULL}, n[2];
-    bool same = tokenizer_encode(a, text, strlen(text), flags, &ids[0], &n[0], e) == 0 &&
-                tokenizer_encode(b, text, strlen(text), flags, &ids[1], &n[1], e) == 0;
-    for (int i = 0; i < 2 && same && but >= 0; i++) n[i] = without(ids[i], n[i], but);
-    same = same && n[0] == n[1] && memcmp(ids[0], ids[1], (size_t)n[0] * sizeof **ids) == 0;
-    free(ids[0]);
-    free(ids[1]);
-    return same;
-}
-
-/* The same ids for the probe, for its lines, with and without what goes around, and with special tokens inside? By
- * scores llama.cpp puts a space before every text, as sentencepiece does, and before the text behind a special token;
- * newer files of Hugging Face put none there or before another space, and a lone model puts one before the piece that a
- * text begins with. All are let pass: its own converter does so too. `line` is the text that had other ids. */
-static bool encodes_alike(const Tokenizer *a, const Tokenizer *b, char line[sizeof PROBE], Error *e) {
-    char special[sizeof PROBE];
-    int space = b->model == MODEL_SCORE ? table_get(&b->vocab.ids, "\u2581", 3) : -1;
-    *line = 0;
-    bool same = same_ids(a, b, line, TOKENIZE_BOS, -1, e);
-    for (const char *at = PROBE; *at && same; at += strcspn(at, "\n") + 1) {
-        snprintf(line, sizeof PROBE, "%.*s", (int)strcspn(at, "\n"), at);
-        same = (*line == ' ' && b->model == MODEL_SCORE) || same_ids(a, b, line, 0, -1, e);
-        if (!strchr(at, '\n')) break;
-    }
-    if (same) memcpy(line, PROBE, sizeof PROBE);
-    same = same && same_ids(a, b, PROBE, TOKENIZE_BOS, -1, e);
-    size_t n = 0;
-    for (int id = a->vocab.n; id-- > 0 && same && n + 80 < sizeof special;) {
-        const Piece *p = &a->vocab.pieces[id];
-        if ((p->kind == PIECE_CONTROL || p->kind == PIECE_USER) && p->n < 64)
-            n += (size_t)snprintf(special + n, sizeof special - n, b->model == MODEL_SCORE ? "%.*s" : "say%.*s5",
-                                  (int)p->n, p->text);
-    }
-    if (!same || n == 0) return same;
-    memcpy(line, special, n + 1);
-    return same_ids(a, b, special, TOKENIZE_SPECIAL | TOKENIZE_CONTROL, space, e);
-}
-
 /* Reads the candidate's keys as a GGUF without tensors; `line` is the text that it has other ids for. */
-static bool works(const Out *keys, const Tokenizer *t, char line[sizeof PROBE], Error *e) {
+static bool works(const Out *keys, const Tokenizer *t, char line[TRIAL_TEXT], Error *e) {
     Out o = {0};
     uint64_t count[2] = {0, keys->keys};
     put(&o, "GGUF\3\0\0\0", 8);
@@ -250,7 +155,7 @@ static bool works(const Out *keys, const Tokenizer *t, char line[sizeof PROBE], 
     bool same = false;
     if (!o.failed && gguf_open(&g, &file, e) == 0) {
         Tokenizer *again = tokenizer_from_gguf(&g, e);
-        same = again && encodes_alike(t, again, line, e);
+        same = again && trial_encodes_alike(t, again, line, e);
         tokenizer_close(again);
         gguf_close(&g);
     }
@@ -274,7 +179,7 @@ static const char *find_pre(const Tokenizer *t, Error *e) {
         for (int j = 0; j < PRE_EXPRESSIONS && pre->expressions[j] && !status; j++)
             status =
                 pretokenizer_add(words, pre->expressions[j], strlen(pre->expressions[j]), (Split){0}, pre->name, e);
-        bool alike = !status && cuts_alike(t->words, words, e);
+        bool alike = !status && trial_cuts_alike(t->words, words, e);
         pretokenizer_free(words);
         if (alike) return pre->name;
     }
@@ -293,8 +198,8 @@ int tokenizer_gguf_keys(const Tokenizer *t, int n_ids, GgufKeys *out, char why[T
                                {.model = "llama", .adds_space = t->prefix == NULL}};
     int n_candidates = 2;
     bool ranked = t->model == MODEL_RANK;
-    char line[2][sizeof PROBE] = {"", ""},
-                        shown[200]; /* what a candidate has other ids for; the first is the likely one */
+    char line[2][TRIAL_TEXT] = {"", ""},
+         shown[200]; /* what a candidate has other ids for; the first is the likely one */
     why[0] = 0;
     if ((ranked && (t->bpe.by_text || *t->bpe.prefix || *t->bpe.suffix)) || (!ranked && t->model != MODEL_SCORE))
         snprintf(why, TOKENIZER_WHY, "a GGUF has no vocabulary of the kind %s%s%s", t->kind, t->beyond ? " that " : "",
@@ -315,7 +220,7 @@ int tokenizer_gguf_keys(const Tokenizer *t, int n_ids, GgufKeys *out, char why[T
         }
     }
     size_t n_merges = 0;
-    Merge *list = ranked ? sorted_merges(&t->bpe.merges, &n_merges) : NULL;
+    Merge *list = ranked ? merges_sorted(&t->bpe.merges, &n_merges) : NULL;
     if (ranked && !list) return fail(e, "tokenizer: memory: expected room for merges, found none");
     for (int i = 0; i < n_candidates; i++) {
         Out o = {0};

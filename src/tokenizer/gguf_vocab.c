@@ -172,6 +172,7 @@ static int read_words(struct Tokenizer *t, const Pre *pre, const char *file, Err
 static int read_ranked(struct Tokenizer *t, const Gguf *g, const Pre *pre, Error *e) {
     bool metaspace = pre->flags & PRE_METASPACE;
     t->model = MODEL_RANK;
+    t->pre = pre;
     t->kind = metaspace ? "bpe" : "byte-bpe";
     t->bpe.byte_level = !metaspace;
     t->bpe.byte_fallback = metaspace;

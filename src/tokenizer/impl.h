@@ -7,6 +7,7 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/decode.h"
 #include "tokenizer/normalize.h"
+#include "tokenizer/pre.h"
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/unigram.h"
@@ -44,6 +45,7 @@ struct Tokenizer {
     bool prefix_once;            /* only when it does not begin with it already */
     PrefixScheme prefix_scheme;
     Pretokenizer *words; /* but for MODEL_SCORE and MODEL_SENTENCEPIECE */
+    const Pre *pre;      /* how a GGUF of MODEL_RANK says them; NULL: another file */
     Bpe bpe;
     ScoreBpe score; /* whole: found after respelling */
     Unigram unigram;
@@ -73,6 +75,8 @@ int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e);
 /* read_tokenizer_root - the vocabulary and every step that a tokenizer.json says. */
 struct cJSON;
 int read_tokenizer_root(struct Tokenizer *t, const struct cJSON *root, const char *file, Error *e);
+/* tokenizer_from_root - one that is in memory. NULL on failure. */
+struct Tokenizer *tokenizer_from_root(const struct cJSON *root, const char *file, Error *e);
 /* read_hf_directory - tokenizer.json, tokenizer.model or vocab.json with merges.txt, with the files beside it. */
 int read_hf_directory(struct Tokenizer *t, const char *dir, Error *e);
 int read_sentencepiece(struct Tokenizer *t, const File *file, Error *e);

@@ -45,6 +45,31 @@ bool build_llama_steps(cJSON *root, LlamaSteps steps) {
     return put(root, "decoder", decoder) && ok;
 }
 
+bool build_spaces(cJSON *root, bool prefix) {
+    static const char SPACES[] = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": "
+                                 "\"\u2581\"}, {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, "
+                                 "\"content\": \"\u2581\"}]}";
+    cJSON *steps = cJSON_Parse(SPACES);
+    if (!prefix) cJSON_DeleteItemFromArray(cJSON_GetObjectItem(steps, "normalizers"), 0);
+    return add(root, "normalizer", steps);
+}
+
+cJSON *build_words(cJSON *root) {
+    cJSON *sequence = cJSON_AddObjectToObject(root, "pre_tokenizer");
+    cJSON *type = cJSON_AddStringToObject(sequence, "type", "Sequence");
+    return type ? cJSON_AddArrayToObject(sequence, "pretokenizers") : NULL;
+}
+
+bool build_split(cJSON *list, const char *expression) {
+    cJSON *split = cJSON_CreateObject(), *pattern = cJSON_AddObjectToObject(split, "pattern");
+    if (cJSON_AddStringToObject(split, "type", "Split") && cJSON_AddStringToObject(split, "behavior", "Isolated") &&
+        cJSON_AddFalseToObject(split, "invert") && cJSON_AddStringToObject(pattern, "Regex", expression) &&
+        cJSON_AddItemToArray(list, split))
+        return true;
+    cJSON_Delete(split);
+    return false;
+}
+
 bool build_add_token(cJSON *root, int id, const char *content, const cJSON *flags, int special) {
     static const char *const keys[] = {"lstrip", "rstrip", "single_word", "normalized", "special"};
     cJSON *token = cJSON_CreateObject(), *list = cJSON_GetObjectItemCaseSensitive(root, "added_tokens");

@@ -22,6 +22,17 @@ cJSON *build_from_spm(const File *file, const LlamaSteps *llama, bool legacy, Er
 /* build_from_gpt2 - of vocab.json and merges.txt; qwen2: for the class Qwen2Tokenizer. NULL on failure. */
 cJSON *build_from_gpt2(const char *vocab_path, const char *merges_path, bool qwen2, bool add_prefix_space, Error *e);
 
+/* build_from_scores - of a vocabulary that merges by scores as llama.cpp does: MODEL_SCORE. NULL on failure. */
+struct Tokenizer;
+cJSON *build_from_scores(const struct Tokenizer *t, Error *e);
+
+/* build_spaces - root's normalizer: U+2581 for each space, and with prefix one before each text. build_words - the list
+ * of root's pre_tokenizer. build_split - one more of it: the matches are words of their own. False or NULL when out of
+ * memory. */
+bool build_spaces(cJSON *root, bool prefix);
+cJSON *build_words(cJSON *root);
+bool build_split(cJSON *list, const char *expression);
+
 /* build_add_token - one more of root's added_tokens; flags (an object with lstrip and so on, or NULL) are copied, and
  * special replaces theirs when it is not -1. False when out of memory. */
 bool build_add_token(cJSON *root, int id, const char *content, const cJSON *flags, int special);

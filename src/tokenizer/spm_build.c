@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tokenizer/impl.h"
 #include "tokenizer/json_build.h"
 #include "tokenizer/proto.h"
 #include "tokenizer/table.h"
-#include "tokenizer/vocab.h"
 
 /* Field numbers of sentencepiece_model.proto. */
 enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3 };
@@ -282,13 +282,7 @@ static bool add_words(cJSON *root, const Spm *m, const char *expression, bool le
                                         : "{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": "
                                           "\"first\", \"split\": false}"))
         return false;
-    if (!*expression) return true;
-    cJSON *split = cJSON_CreateObject(), *pattern = cJSON_AddObjectToObject(split, "pattern");
-    if (cJSON_AddStringToObject(split, "type", "Split") && cJSON_AddStringToObject(split, "behavior", "Isolated") &&
-        cJSON_AddStringToObject(pattern, "Regex", expression) && cJSON_AddItemToArray(list, split))
-        return true;
-    cJSON_Delete(split);
-    return false;
+    return !*expression || build_split(list, expression);
 }
 
 static bool add_decoder(cJSON *root, const Spm *m) {
@@ -340,9 +334,22 @@ static bool add_pieces(cJSON *root, const Spm *m, bool users) {
     return ok;
 }
 
+/* The merges by score; llama: by the pieces' order. */
+static bool add_merges(cJSON *model, const Spm *m, bool llama, Error *e) {
+    SpmPiece *order = malloc(((size_t)m->n + 1) * sizeof *order);
+    if (!order) return false;
+    memcpy(order, m->pieces, (size_t)m->n * sizeof *order);
+    if (!llama) qsort(order, (size_t)m->n, sizeof *order, best_first);
+    cJSON *merges = merges_of(m, order, !llama, e);
+    free(order);
+    if (merges && cJSON_AddItemToObject(model, "merges", merges)) return true;
+    cJSON_Delete(merges);
+    return false;
+}
+
 cJSON *build_from_spm(const File *file, const LlamaSteps *llama, bool legacy, Error *e) {
     Spm m;
-    cJSON *root = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(root, "model"), *merges = NULL;
+    cJSON *root = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(root, "model");
     bool ok = false;
     if (read_spm(&m, file, e)) goto done;
     bool scored = !llama && m.model_type == TYPE_UNIGRAM;
@@ -353,22 +360,72 @@ cJSON *build_from_spm(const File *file, const LlamaSteps *llama, bool legacy, Er
     }
     if (!cJSON_AddStringToObject(model, "type", scored ? "Unigram" : "BPE")) goto done;
     if (!(llama ? build_llama_steps(root, *llama) : add_own_steps(root, model, &m, legacy, scored))) goto done;
-    if (!scored) {
-        SpmPiece *order = malloc(((size_t)m.n + 1) * sizeof *order);
-        if (order) memcpy(order, m.pieces, (size_t)m.n * sizeof *order);
-        if (order && !llama) qsort(order, (size_t)m.n, sizeof *order, best_first);
-        merges = order ? merges_of(&m, order, !llama, e) : NULL;
-        free(order);
-        if (!merges || !cJSON_AddItemToObject(model, "merges", merges)) {
-            cJSON_Delete(merges);
-            goto done;
-        }
-    }
+    if (!scored && !add_merges(model, &m, llama != NULL, e)) goto done;
     ok = add_pieces(root, &m, llama != NULL);
 done:
     spm_close(&m);
     if (ok) return root;
     cJSON_Delete(root);
     fail(e, "%s: memory: expected some, found none", file->path);
+    return NULL;
+}
+
+/* ---- Of a vocabulary that is read already --------------------------------------------------------- */
+
+/* llama2.c's pieces have the space itself. */
+static size_t with_metaspaces(char *out, const Piece *p) {
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        bool space = p->text[i] == ' ';
+        memcpy(out + n, space ? "\u2581" : p->text + i, space ? 3 : 1);
+        n += space ? 3 : 1;
+    }
+    out[n] = 0;
+    return n;
+}
+
+static int take_pieces(Spm *m, const struct Tokenizer *t, Error *e) {
+    size_t bytes = 1, bad;
+    *m = (Spm){.file = "tokenizer", .unk = t->unk, .bos = -1, .eos = -1, .prefix = t->prefix != NULL};
+    for (int i = 0; i < t->vocab.n; i++) bytes += 3 * t->vocab.pieces[i].n + 1;
+    m->pieces = calloc((size_t)t->vocab.n + 1, sizeof *m->pieces);
+    char *next = m->texts = malloc(bytes);
+    if (!m->pieces || !next || !table_init(&m->ids, (size_t)t->vocab.n))
+        return fail(e, "tokenizer: memory: expected room for %d pieces, found none", t->vocab.n);
+    for (int i = 0; i < t->vocab.n; i++, m->n++) {
+        const Piece *p = &t->vocab.pieces[i];
+        size_t n = with_metaspaces(next, p);
+        int type = p->kind == PIECE_USER ? PIECE_UNUSED : p->kind; /* an added token */
+        m->pieces[i] = (SpmPiece){.text = next, .n = (int)n, .type = type, .id = i, .score = p->score};
+        if (n == 0 || memchr(next, 0, n) || !utf8_valid(next, n, &bad))
+            return fail(e, "tokenizer: piece %d: expected UTF-8 without NUL, found something else", i);
+        if (!table_put(&m->ids, next, n, i)) return fail(e, "tokenizer: piece %d: expected a text of its own", i);
+        m->byte_fallback |= p->kind == PIECE_BYTE;
+        next += n + 1;
+    }
+    for (int i = 0; i < t->score.whole.n; i++) m->pieces[t->score.whole.tokens[i].id].type = PIECE_USER;
+    return 0;
+}
+
+cJSON *build_from_scores(const struct Tokenizer *t, Error *e) {
+    Spm m;
+    cJSON *root = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(root, "model"), *vocab = NULL;
+    char *expression = NULL;
+    int n_users;
+    bool ok = false;
+    if (take_pieces(&m, t, e) || !(vocab = vocab_of(&m, false))) goto done;
+    ok = cJSON_AddItemToObject(model, "vocab", vocab) && (expression = user_expression(&m, &n_users)) &&
+         build_spaces(root, m.prefix) && (n_users == 0 || build_split(build_words(root), expression)) &&
+         add_decoder(root, &m) && cJSON_AddStringToObject(model, "type", "BPE") &&
+         cJSON_AddBoolToObject(model, "byte_fallback", m.byte_fallback) && cJSON_AddTrueToObject(model, "fuse_unk") &&
+         cJSON_AddBoolToObject(model, "ignore_merges", n_users > 0) &&
+         (m.unk < 0 || cJSON_AddStringToObject(model, "unk_token", m.pieces[m.unk].text)) &&
+         add_merges(model, &m, false, e);
+done:
+    free(expression);
+    spm_close(&m);
+    if (ok) return root;
+    cJSON_Delete(root);
+    fail(e, "tokenizer: memory: expected some, found none");
     return NULL;
 }
