@@ -99,6 +99,8 @@ typedef struct {
     const Kernels *kernels; /* NULL: kernels_best() */
 } StateOptions;
 
+enum { LARGEST_MOST = 256 }; /* beyond this all logits come */
+
 /* State - one conversation: its KV cache, its position, its scratch memory (one arena). */
 typedef struct {
     StateOptions options;
@@ -113,7 +115,8 @@ typedef struct {
     RowBuffer xn;  /* [n_batch, dim] normed */
     RowBuffer fn;  /* the same for the FFN of a parallel block */
     float *spare;  /* [n_batch, dim] what a block adds, before it is added; position embeddings */
-    float *logits; /* [n_logits, vocab_size], and one more for gather_logits */
+    float *logits; /* [n_logits, vocab_size], and one more for gather_row */
+    int largest;   /* from ranks: so many of the largest logits are enough, -FLT_MAX for others; 0: all */
     Tap *tap;      /* NULL: nobody watches */
     void *tap_arg;
     LayerDone *layer_done; /* NULL: nobody waits */

@@ -1,4 +1,7 @@
 /* Passes: who runs the forward pass of model.c, and where in the text. */
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "dist/order.h"
@@ -112,12 +115,57 @@ static void gather_row(const Model *m, State *s, float *logits) {
     logits[m->config.vocab_size] = next;
 }
 
+/* What a rank sends when nobody wants but the largest of its logits. */
+typedef struct {
+    int overflow, n;
+    struct {
+        float logit;
+        int id;
+    } token[LARGEST_MOST];
+} Largest;
+
+/* The k largest of logits [n], the lower id first of equal ones; a NaN is larger than all. */
+static void find_largest(Largest *l, int k, const float *logits, int n) {
+    l->n = 0;
+    for (int i = 0; i < n; i++) {
+        int at = l->n;
+        while (at > 0 && !(logits[i] <= l->token[at - 1].logit) && !isnan(l->token[at - 1].logit)) at--;
+        if (at == k) continue;
+        if (l->n < k) l->n++;
+        memmove(l->token + at + 1, l->token + at, (size_t)(l->n - at - 1) * sizeof *l->token);
+        l->token[at].logit = logits[i];
+        l->token[at].id = i;
+    }
+}
+
+/* Of the other ranks rank 0 gets the k largest logits each; -FLT_MAX stands for the rest. */
+static void gather_largest(const Model *m, State *s, float *logits, int k) {
+    Largest l;
+    int vocab = m->config.vocab_size, size = m->comm->size;
+    if (m->comm->rank) {
+        find_largest(&l, k, logits, m->slice.n_tokens);
+        l.overflow = *s->attn.cache.overflow;
+        comm_send(m->comm, 0, &l, offsetof(Largest, token) + (size_t)l.n * sizeof *l.token);
+        return;
+    }
+    for (int i = m->slice.n_tokens; i < vocab; i++) logits[i] = -FLT_MAX;
+    for (int i = 1; i < size; i++) {
+        comm_receive(m->comm, i, &l, sizeof l, false);
+        *s->attn.cache.overflow |= l.overflow != 0;
+        for (int j = 0; j < l.n; j++) logits[share_of(vocab, i, size) + l.token[j].id] = l.token[j].logit;
+    }
+}
+
 const float *model_logits_span(const Model *m, State *s, int row, int n) {
     Run run = {m, s, NULL, n, s->x + (size_t)row * (size_t)m->config.dim, pass_of(m, s, n, s->pos + row)};
-    order_send(m->comm, &(Order){.kind = ORDER_LOGITS, .row = row, .n = n, .watched = s->tap}, NULL);
+    int vocab = m->config.vocab_size, k = s->tap || s->largest > LARGEST_MOST ? 0 : s->largest;
+    order_send(m->comm, &(Order){.kind = ORDER_LOGITS, .row = row, .n = n, .n_logits = k, .watched = s->tap}, NULL);
     run_team(s, &run);
-    int vocab = m->config.vocab_size;
-    for (int i = 0; i < n && m->comm; i++) gather_row(m, s, s->logits + (size_t)i * (size_t)vocab);
+    for (int i = 0; i < n && m->comm; i++) {
+        float *logits = s->logits + (size_t)i * (size_t)vocab;
+        if (k) gather_largest(m, s, logits, k);
+        else gather_row(m, s, logits);
+    }
     if (s->tap) s->tap(s->tap_arg, "logits", -1, s->logits, n, vocab, 0, vocab, run.pass.pos);
     return s->logits;
 }

@@ -51,6 +51,19 @@ for m in weights/shakespeare.gguf weights/SmolLM2-135M-Instruct.Q4_1.gguf; do
     done
 done
 
+# ---- Sampled text: of the other ranks come all logits, or the largest alone ----
+while read -r flags; do
+    RUN_CPU=ref "$RUN" weights/shakespeare.gguf $flags -s 3 -n 60 -j 1 -i ROMEO: >"$tmp/one" 2>"$tmp/err" </dev/null
+    for n in 2 3; do
+        RUN_CPU=ref ranks $n weights/shakespeare.gguf $flags -s 3 -n 60 -j 1 -i ROMEO: >"$tmp/many" 2>"$tmp/err" </dev/null
+        check "text of $flags on $n ranks" cmp "$tmp/one" "$tmp/many"
+    done
+done <<<"-t 1.2 --top-k 20 -p 0.9
+-t 1 --top-k 300
+-t 1 -p 0.9
+-t 1 --top-k 20 --repeat-penalty 1.2
+-t 0 --presence-penalty 2"
+
 # ---- Drafted tokens: several rows of logits in one pass ----
 said="ROMEO: O, she doth teach the torches to burn bright! JULIET: O, she doth teach"
 for n in 2 3; do
@@ -71,7 +84,8 @@ import json, sys
 r = json.load(open(sys.argv[1]))["results"][0]
 n, layers, dim, order = int(sys.argv[2]), 6, 256, 48
 assert r["messages"] == (2 * layers + 2) * (n - 1), r
-assert r["bytes"] == (2 * layers * 4 * dim + 2 * order + 4) * (n - 1), r' "$tmp/out" $n
+assert r["bytes"] == (2 * layers * 4 * dim + 2 * order + 4) * (n - 1), r
+assert r["received"] == (2 * layers * 4 * dim + 8 + 8) * (n - 1), r' "$tmp/out" $n
 done
 
 # ---- Failures: one line, and the end of all ranks ----

@@ -1,5 +1,6 @@
 /* Tests of src/gen/sampler.c: probabilities worked out by hand, ties, NaN, seeds, partial selection. */
 #include <cjson/cJSON.h>
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -194,6 +195,50 @@ static void test_against_full_sort(void **state) {
     }
 }
 
+/* With top-k the other logits do not matter: the same tokens by the same draws. */
+static void test_largest_alone(void **state) {
+    (void)state;
+    enum { N = 5000, K = 40, THIRD = N / 3 };
+    static float all[N], some[N], full[N];
+    static Candidate order[N];
+    SamplerParams params = plain;
+    params.top_k = K;
+    params.top_p = 0.95f;
+    Sampler a, b;
+    Error e = {""};
+    assert_int_equal(sampler_init(&a, &params, N, &e), 0);
+    assert_int_equal(sampler_init(&b, &params, N, &e), 0);
+    assert_int_equal(sampler_largest(&a), K);
+    uint32_t r = 1;
+    for (int draw = 0; draw < 100; draw++) {
+        for (int i = 0; i < N; i++) {
+            r = r * 1664525 + 1013904223;
+            all[i] = (float)(r >> 20) / (draw % 2 ? 256 : 4); /* ties; and weights that round to 0 */
+            order[i] = (Candidate){all[i], i};
+            some[i] = -FLT_MAX;
+        }
+        qsort(order, N, sizeof *order, larger_first);
+        for (int i = 0, kept[3] = {0}; i < N; i++) { /* what three ranks would send */
+            int id = order[i].id, third = id / THIRD < 2 ? id / THIRD : 2;
+            if (kept[third]++ < K) some[id] = all[id];
+        }
+        memcpy(full, all, sizeof full);
+        assert_int_equal(sampler_next(&a, full), sampler_next(&b, some));
+        assert_memory_equal(a.candidates, b.candidates, 2 * sizeof *a.candidates);
+    }
+    sampler_close(&a);
+    sampler_close(&b);
+    for (int i = 0; i < 3; i++) {
+        SamplerParams other[3] = {params, params, params};
+        other[0].repeat_penalty = 1.1f;
+        other[1].presence_penalty = 1;
+        other[2].top_k = 0;
+        assert_int_equal(sampler_init(&a, &other[i], N, &e), 0);
+        assert_int_equal(sampler_largest(&a), 0);
+        sampler_close(&a);
+    }
+}
+
 /* ---- the bank of cases from public bug reports, where it is present ---- */
 
 static double number_or(const cJSON *object, const char *key, double otherwise) {
@@ -270,6 +315,7 @@ int main(void) {
         cmocka_unit_test(test_bad_parameters),
         cmocka_unit_test(test_seed),
         cmocka_unit_test(test_against_full_sort),
+        cmocka_unit_test(test_largest_alone),
         cmocka_unit_test(test_case_bank),
     };
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 typedef struct {
     uint64_t messages, bytes; /* sent by this rank */
+    uint64_t received;        /* bytes */
     double wait_seconds;      /* spent in comm_sum and comm_receive during passes */
 } CommCount;
 

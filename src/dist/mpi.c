@@ -128,6 +128,7 @@ static void exchange(Comm *c, int other, const void *send, size_t send_n, void *
     MPI_Isend(send, (int)send_n * w, MPI_BYTE, other, tag, MPI_COMM_WORLD, &sum.requests[sum.n_requests++]);
     c->count.messages++;
     c->count.bytes += send_n * (size_t)w;
+    c->count.received += receive_n * (size_t)w;
 }
 
 void comm_sum_begin(Comm *c, float *x, size_t n) {
@@ -212,6 +213,7 @@ size_t comm_receive(Comm *c, int from, void *data, size_t room, bool patient) {
     if ((size_t)bytes > room) give_up(c, "one that is too long");
     MPI_Mrecv(data, bytes, MPI_BYTE, &message, &status);
     if (!patient) c->count.wait_seconds += MPI_Wtime() - start;
+    c->count.received += (uint64_t)bytes;
     return (size_t)bytes;
 }
 

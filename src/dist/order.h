@@ -9,7 +9,7 @@ typedef struct {
     OrderKind kind;
     int n, pos, seq_len; /* ORDER_PASS: as in model_pass; its tokens follow */
     int row;             /* ORDER_LOGITS: which, and n from there on; ORDER_PASS: how many are wanted */
-    int n_ctx, n_batch, n_logits, kv_type; /* ORDER_STATE */
+    int n_ctx, n_batch, n_logits, kv_type; /* ORDER_STATE; ORDER_LOGITS: the n_logits largest of a rank, 0: all */
     bool deterministic, scalar;            /* ... scalar: the reference kernels */
     bool watched;                          /* ORDER_PASS, ORDER_LOGITS: a tap is set on rank 0 */
     uint64_t flags;                        /* ORDER_MODEL: hash of the command line and of the program's version */

@@ -94,7 +94,10 @@ int follow(const Options *o, Error *e) {
             open_state(&s, o, &order, e);
             break;
         case ORDER_PASS: model_pass(&s.model, state, tokens, order.n, order.pos, order.seq_len, order.row); break;
-        case ORDER_LOGITS: model_logits_span(&s.model, state, order.row, order.n); break;
+        case ORDER_LOGITS:
+            state->largest = order.n_logits;
+            model_logits_span(&s.model, state, order.row, order.n);
+            break;
         case ORDER_CLOSE: state_close(state); break;
         case ORDER_STOP: break;
         }

@@ -188,6 +188,7 @@ int generator_rewrite(Generator *g, const int *ids, int n, Error *e) {
 int generator_prompt(Generator *g, const int *ids, int n, Error *e) {
     Session *s = g->session;
     int n_ctx = s->state.options.n_ctx, kept = 0;
+    s->state.largest = g->logits ? 0 : sampler_largest(&g->sampler);
     if (n > n_ctx)
         return fail(e, "%s: prompt: expected at most the context's %d tokens, found %d (raise it with -c)",
                     g->o->checkpoint, n_ctx, n);

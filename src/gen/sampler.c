@@ -126,10 +126,10 @@ static double weigh(Sampler *s, const float *logits, float max) {
     return sum;
 }
 
-/* kth_block - the k-th largest of the blocks' maxima: at least k weights are as large; 0 if there are fewer blocks. */
+/* kth_block - the k-th largest of the blocks' maxima: at least k values are as large. */
 static float kth_block(Sampler *s, int k) {
     int blocks = (s->n_vocab + BLOCK - 1) / BLOCK;
-    if (k > blocks) return 0;
+    if (k > blocks) return -INFINITY;
     for (int i = 0; i < blocks; i++) s->candidates[i] = (Candidate){s->block_max[i], i};
     keep_first(s->candidates, blocks, k, INFINITY);
     float least = s->candidates[0].p;
@@ -137,18 +137,60 @@ static float kth_block(Sampler *s, int k) {
     return least;
 }
 
-/* collect - the tokens that weigh something and at least that much. Most blocks have none. */
-static int collect(Sampler *s, float least) {
+/* collect - the tokens whose values [n_vocab] are at least that large, and above `floor`. Most blocks have none. */
+static int collect(Sampler *s, const float *values, float least, float floor) {
     int n = 0;
     for (int from = 0; from < s->n_vocab; from += BLOCK) {
-        if (s->block_max[from / BLOCK] < least || s->block_max[from / BLOCK] == 0) continue;
+        float max = s->block_max[from / BLOCK];
+        if (max < least || max <= floor) continue;
         int to = s->n_vocab - from < BLOCK ? s->n_vocab : from + BLOCK;
         for (int i = from; i < to; i++) {
-            s->candidates[n] = (Candidate){s->weights[i], i};
-            n += s->weights[i] >= least && s->weights[i] > 0;
+            s->candidates[n] = (Candidate){values[i], i};
+            n += values[i] >= least && values[i] > floor;
         }
     }
     return n;
+}
+
+static int by_order(const void *a, const void *b) {
+    const Candidate *x = a, *y = b;
+    return before(*y, *x) - before(*x, *y);
+}
+
+/* keep_largest - the k tokens with the largest logits, the first in the order first, and their weights. No other logit
+ * changes them. */
+static int keep_largest(Sampler *s, const float *logits, int k, float max) {
+    Candidate *c = s->candidates;
+    float *w = s->weights;
+    for (int from = 0; from < s->n_vocab; from += BLOCK) {
+        int to = s->n_vocab - from < BLOCK ? s->n_vocab : from + BLOCK;
+        float largest = -FLT_MAX;
+#pragma omp simd reduction(max : largest)
+        for (int i = from; i < to; i++) largest = logits[i] > largest ? logits[i] : largest;
+        s->block_max[from / BLOCK] = largest;
+    }
+    int n = collect(s, logits, kth_block(s, k), -INFINITY);
+    if (k < n) n = keep_first(c, n, k, INFINITY);
+    qsort(c, (size_t)n, sizeof *c, by_order);
+    for (int i = 0; i < n; i++) w[i] = (c[i].p - max) / s->params.temperature;
+    kernels_best()->exp(w, w, (size_t)n);
+    for (int i = 0; i < n; i++) c[i].p = w[i];
+    while (c[n - 1].p == 0) n--; /* the first weighs 1 */
+    return n;
+}
+
+/* keep_weighty - all tokens but, where top-p cuts, those that weigh less than an n-th of the mass that may be dropped:
+ * none of them is in the smallest set. */
+static int keep_weighty(Sampler *s, const float *logits, float max, double *total) {
+    float least = 0;
+    *total = weigh(s, logits, max);
+    if (s->params.top_p < 1) least = (float)((1 - (double)s->params.top_p) * *total / s->n_vocab * 0.999);
+    return collect(s, s->weights, least, 0);
+}
+
+int sampler_largest(const Sampler *s) {
+    if (s->chain || s->params.repeat_penalty != 1) return 0;
+    return s->params.temperature == 0 ? 1 : s->params.top_k < s->n_vocab ? s->params.top_k : 0;
 }
 
 int sampler_filter(Sampler *s, float *logits, double *sum) {
@@ -171,16 +213,11 @@ int sampler_filter(Sampler *s, float *logits, double *sum) {
         *sum = 1;
         return 1;
     }
-    double total = weigh(s, logits, max);
-    float least = 0;
-    if (p->top_k && p->top_k < s->n_vocab) least = kth_block(s, p->top_k);
-    else if (p->top_p <
-             1) /* what weighs less than an n-th of the mass that may be dropped is not in the smallest set */
-        least = (float)((1 - (double)p->top_p) * total / s->n_vocab * 0.999);
-    int n = collect(s, least);
-    if (p->top_k && p->top_k < n) n = keep_first(c, n, p->top_k, INFINITY);
+    double total = 0;
+    bool largest = p->top_k && p->top_k < s->n_vocab;
+    int n = largest ? keep_largest(s, logits, p->top_k, max) : keep_weighty(s, logits, max, &total);
     if (p->top_p < 1) {
-        if (p->top_k) total = weight_of(c, n);
+        if (largest) total = weight_of(c, n);
         n = keep_first(c, n, n, (double)p->top_p * total);
     }
     if (p->min_p > 0) {

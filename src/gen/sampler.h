@@ -88,6 +88,9 @@ int sampler_next(Sampler *s, float *logits);
  * the probability that sampler_next draws by. Returns their number, -1 as above. */
 int sampler_filter(Sampler *s, float *logits, double *sum);
 
+/* sampler_largest - only so many of the largest logits decide what sampler_filter leaves; 0: all do. */
+int sampler_largest(const Sampler *s);
+
 /* sampler_pick - draws one of the n candidates that sampler_filter left. sampler_next is both. */
 int sampler_pick(Sampler *s, int n, double sum);
 

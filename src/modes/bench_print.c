@@ -67,8 +67,8 @@ static void print_json(FILE *out, const Options *o, const BenchResult *r, int n,
         if (r[i].before > 0)
             fprintf(out, ", \"before\": %.3f, \"ratio\": %.4f", r[i].before, r[i].median / r[i].before);
         if (o->comm)
-            fprintf(out, ", \"messages\": %.2f, \"bytes\": %.0f, \"waiting\": %.3f", r[i].messages, r[i].bytes,
-                    r[i].waiting);
+            fprintf(out, ", \"messages\": %.2f, \"bytes\": %.0f, \"received\": %.0f, \"waiting\": %.3f", r[i].messages,
+                    r[i].bytes, r[i].received, r[i].waiting);
         fputc('}', out);
     }
     fputs("]}\n", out);
@@ -110,8 +110,10 @@ static void print_table(FILE *out, const Options *o, const BenchResult *r, int n
         print_bar(out, r[i].fraction);
         fprintf(out, " %3.0f%% of %s\n", 100 * r[i].fraction, r[i].limit);
         if (o->comm)
-            fprintf(out, "  a token: %.2f messages and %.0f bytes from rank 0 of %d, which waits %.0f%% of the time\n",
-                    r[i].messages, r[i].bytes, o->comm->size, 100 * r[i].waiting);
+            fprintf(out,
+                    "  a token: %.2f messages and %.0f bytes from rank 0 of %d, which gets %.0f and waits %.0f%% of "
+                    "the time\n",
+                    r[i].messages, r[i].bytes, o->comm->size, r[i].received, 100 * r[i].waiting);
     }
 }
 

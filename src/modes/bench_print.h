@@ -9,6 +9,7 @@ typedef struct {
     double fraction;         /* of what the limit allows, median */
     const char *limit;       /* what limits it */
     double messages, bytes;  /* that rank 0 sends for a token */
+    double received;         /* bytes */
     double waiting;          /* share of the time in which it waits for the other ranks */
     double before;           /* the median of the earlier measurement; 0: it has no such test */
 } BenchResult;

@@ -123,6 +123,7 @@ static int bench(BenchResult *r, Session *s, const Options *o, const int *tokens
         if (o->comm) {
             r->messages = (double)(o->comm->count.messages - before.messages) / n;
             r->bytes = (double)(o->comm->count.bytes - before.bytes) / n;
+            r->received = (double)(o->comm->count.received - before.received) / n;
             r->waiting = (o->comm->count.wait_seconds - before.wait_seconds) / seconds;
         }
         fraction[i] = rate[i] * limit;
@@ -162,6 +163,7 @@ int mode_bench(const Options *o, FILE *out, Error *e) {
         return 1;
     }
     if (session_state(&s, o, o->bench_depth + longest, e)) goto done;
+    s.state.largest = 1; /* what greedy decoding wants of other ranks */
     int room = o->bench_depth > longest ? o->bench_depth : longest;
     tokens = malloc((size_t)room * sizeof *tokens);
     if (!tokens) {
