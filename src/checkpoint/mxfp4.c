@@ -76,10 +76,11 @@ int mxfp4_add(Mxfp4 *all, Checkpoint *ck, const FieldPlace *at, int half, const 
 
 int mxfp4_close(Mxfp4 *all, const Checkpoint *ck, Error *e) {
     int status = 0;
-    for (const Mxfp4Pair *p = all->pairs; p < all->pairs + all->n && !status && e; p++)
-        for (int half = 0; half < 2 && !status; half++)
-            if (!p->half[half].data)
-                status = fail(e, "%s: %s%s: expected the tensor, found none", ck->path, p->name, endings[half]);
+    for (int i = 0; i < 2 * (int)all->n && !status && e; i++) {
+        const Mxfp4Pair *p = &all->pairs[i / 2];
+        if (!p->half[i % 2].data)
+            status = fail(e, "%s: %s%s: expected the tensor, found none", ck->path, p->name, endings[i % 2]);
+    }
     free(all->pairs);
     *all = (Mxfp4){0};
     return status;

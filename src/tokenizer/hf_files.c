@@ -74,8 +74,12 @@ static void beside_close(Beside *b) {
 static int beside_read(Beside *b, const char *dir, Error *e) {
     int status = 0;
     *b = (Beside){.dir = dir, .config = read_beside(dir, "tokenizer_config.json", &status, e)};
+    const cJSON *decoder = get(b->config, "added_tokens_decoder");
+    if (decoder && !cJSON_IsObject(decoder) && !cJSON_IsNull(decoder))
+        status =
+            fail(e, "%s/tokenizer_config.json: added_tokens_decoder: expected an object, found something else", dir);
     if (!status) b->model = read_beside(dir, "config.json", &status, e);
-    if (!status && !get(b->config, "added_tokens_decoder")) {
+    if (!status && !decoder) {
         b->special = read_beside(dir, "special_tokens_map.json", &status, e);
         if (!status) b->added = read_beside(dir, "added_tokens.json", &status, e);
     }
