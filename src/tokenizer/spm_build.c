@@ -372,11 +372,11 @@ done:
 
 /* ---- Of a vocabulary that is read already --------------------------------------------------------- */
 
-/* llama2.c's pieces have the space itself. */
-static size_t with_metaspaces(char *out, const Piece *p) {
+/* A piece's text; llama2.c's has the space itself, where `spaced`. */
+static size_t copy_piece(char *out, const Piece *p, bool spaced) {
     size_t n = 0;
     for (size_t i = 0; i < p->n; i++) {
-        bool space = p->text[i] == ' ';
+        bool space = spaced && p->text[i] == ' ';
         memcpy(out + n, space ? "\u2581" : p->text + i, space ? 3 : 1);
         n += space ? 3 : 1;
     }
@@ -392,9 +392,10 @@ static int take_pieces(Spm *m, const struct Tokenizer *t, Error *e) {
     char *next = m->texts = malloc(bytes);
     if (!m->pieces || !next || !table_init(&m->ids, (size_t)t->vocab.n))
         return fail(e, "tokenizer: memory: expected room for %d pieces, found none", t->vocab.n);
+    bool spaced = t->space && strcmp(t->space, " ") == 0;
     for (int i = 0; i < t->vocab.n; i++, m->n++) {
         const Piece *p = &t->vocab.pieces[i];
-        size_t n = with_metaspaces(next, p);
+        size_t n = copy_piece(next, p, spaced);
         int type = p->kind == PIECE_USER ? PIECE_UNUSED : p->kind; /* an added token */
         m->pieces[i] = (SpmPiece){.text = next, .n = (int)n, .type = type, .id = i, .score = p->score};
         if (n == 0 || memchr(next, 0, n) || !utf8_valid(next, n, &bad))
