@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""make_model.py TYPE OUT.gguf [--small] - a random model of the TinyLlama-1.1B shape, for measuring speed.
+"""make_model.py TYPE OUT.gguf [--small] [--experts N:K] - a random model of the TinyLlama-1.1B shape, for measuring speed.
 
 TYPE is f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k or q6_k. The weights mean nothing, their number and layout are the real ones
-(22 layers of 2048 x 5632, 32 query and 4 KV heads of 64, vocabulary 32000). --small keeps two layers. Needs numpy
-and gguf (pip).
+(22 layers of 2048 x 5632, 32 query and 4 KV heads of 64, vocabulary 32000). --small keeps two layers. --experts cuts each FFN into N
+experts, of which a token uses K: as many weights as without. Needs numpy and gguf (pip).
 """
 import argparse
 import sys
@@ -23,7 +23,10 @@ def main():
     parser.add_argument("type", choices=TYPES)
     parser.add_argument("out")
     parser.add_argument("--small", action="store_true", help="two layers")
+    parser.add_argument("--experts", help="N:K")
     args = parser.parse_args()
+    experts, used = map(int, args.experts.split(":")) if args.experts else (0, 0)
+    hidden = HIDDEN // experts if experts else HIDDEN
     layers = 2 if args.small else 22
     kind = TYPES[args.type]
     rng = np.random.default_rng(1)
@@ -44,7 +47,10 @@ def main():
     w.add_context_length(CTX)
     w.add_embedding_length(DIM)
     w.add_block_count(layers)
-    w.add_feed_forward_length(HIDDEN)
+    w.add_feed_forward_length(hidden)
+    if experts:
+        w.add_expert_count(experts)
+        w.add_expert_used_count(used)
     w.add_head_count(HEADS)
     w.add_head_count_kv(KV_HEADS)
     w.add_rope_dimension_count(DIM // HEADS)
@@ -76,9 +82,15 @@ def main():
         w.add_tensor(f"blk.{i}.attn_norm.weight", one)
         w.add_tensor(f"blk.{i}.ffn_norm.weight", one)
         for name, rows, cols in (("attn_q", DIM, DIM), ("attn_k", kv_dim, DIM), ("attn_v", kv_dim, DIM),
-                                 ("attn_output", DIM, DIM), ("ffn_gate", HIDDEN, DIM), ("ffn_up", HIDDEN, DIM),
-                                 ("ffn_down", DIM, HIDDEN)):
+                                 ("attn_output", DIM, DIM)):
             add(f"blk.{i}.{name}.weight", rows, cols)
+        for name, rows, cols in (("ffn_gate", hidden, DIM), ("ffn_up", hidden, DIM), ("ffn_down", DIM, hidden)):
+            if experts:
+                w.add_tensor(f"blk.{i}.{name}_exps.weight", np.stack([matrix(rows, cols)] * experts), raw_dtype=kind)
+            else:
+                add(f"blk.{i}.{name}.weight", rows, cols)
+        if experts:
+            w.add_tensor(f"blk.{i}.ffn_gate_inp.weight", rng.standard_normal((experts, DIM), dtype=np.float32))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

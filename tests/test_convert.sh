@@ -107,8 +107,9 @@ for t in $T/bpe_gpt-2 $T/bpe_llama-bpe $T/bpe_qwen2 $T/bpe_smollm $T/spm_fast $T
     else not_ok "the tokenizer ${t##*/} in a GGUF" "$(cat "$dir/err"; cmp "$dir/a" "$dir/b")"; fi
 done
 # and the vocabulary of a GGUF, of llama2.c or of a lone model goes into a directory, which says its special tokens
-printf 'a <|im_end|>b</s> c<s>  d\n\n  e<|im_start|>' >"$dir/special.txt"
-for t in $T/bpe_gpt-2.gguf $T/bpe_llama-bpe.gguf $T/bpe_qwen2.gguf $T/bpe_smollm.gguf $T/spm.gguf $T/spm.model $T/spm.bin weights/shakespeare.gguf; do
+LC_ALL=C sed 's/<|im_start|>/            /' $T/spm.gguf >"$dir/runs.gguf" # an added piece of spaces, as Gemma's
+printf 'a <|im_end|>b</s> c<s>  d\n\n  e<|im_start|>             f' >"$dir/special.txt"
+for t in $T/bpe_gpt-2.gguf $T/bpe_llama-bpe.gguf $T/bpe_qwen2.gguf $T/bpe_smollm.gguf $T/spm.gguf "$dir/runs.gguf" $T/spm.model $T/spm.bin weights/shakespeare.gguf; do
     rm -rf "${dir:?}/tok"
     "$RUN" weights/shakespeare.gguf -m convert -z "$t" -o "$dir/tok" 2>"$dir/err"
     flags=
