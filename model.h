@@ -7,6 +7,7 @@
 #include "attention.h"
 #include "base/error.h"
 #include "ffn.h"
+#include "io/file.h"
 #include "moe.h"
 #include "norm.h"
 
@@ -85,7 +86,9 @@ typedef struct {
     Weights weights;
     bool int8; /* some matrix wants int8 activations */
     Slice slice;
-    Comm *comm; /* the ranks that have the other slices; NULL: there are none */
+    Comm *comm;        /* the ranks that have the other slices; NULL: there are none */
+    const File *files; /* [n_files] that a rank's weights are mapped from; NULL: there are no ranks */
+    int n_files;
 } Model;
 
 typedef struct {

@@ -65,6 +65,18 @@ static void reach(RopeTable rope[2], const Config *c, int pos, int n, int seq_le
     if (rope[ROPE_LOCAL].rotary_dim) rope_table_reach(&rope[ROPE_LOCAL], &c->rope_local, pos, n, seq_len);
 }
 
+/* Of the rows of the embedding that a pass has read, a rank lets go those that its slice of a tied head has not: the
+ * kernel maps 64 KiB around each. */
+static void release_rows(const Model *m) {
+    const Mat *w = &m->weights.tok_emb;
+    size_t row = w->stride_bytes;
+    int head = m->config.tied ? m->slice.token : w->rows, end = m->config.tied ? head + m->slice.n_tokens : w->rows;
+    for (int i = 0; i < m->n_files; i++) {
+        file_release(&m->files[i], w->data, (size_t)head * row);
+        file_release(&m->files[i], (const char *)w->data + (size_t)end * row, (size_t)(w->rows - end) * row);
+    }
+}
+
 void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos, int seq_len, int wanted) {
     const Config *c = &m->config;
     Run run = {m, s, tokens, wanted, NULL, pass_of(m, s, n_tok, pos)};
@@ -78,6 +90,7 @@ void model_pass(const Model *m, State *s, const int *tokens, int n_tok, int pos,
         &(Order){.kind = ORDER_PASS, .n = n_tok, .pos = pos, .seq_len = seq_len, .row = wanted, .watched = s->tap},
         tokens);
     run_team(s, &run);
+    release_rows(m);
 }
 
 void model_pass_spans(const Model *m, State *s, const int *tokens, const Span *spans, int n_spans) {

@@ -31,6 +31,20 @@ static FfnWeights *cut_ffn(Layer *l) { return l->moe.experts ? &l->moe.shared : 
 
 static int dense_dim(const Config *c) { return c->moe.n_experts ? c->moe.dense_dim : c->hidden_dim; }
 
+static int64_t weights_in(const Mat *w) { return (int64_t)w->rows * w->cols; }
+
+/* Where rank's blocks of the FFN begin. Where the KV heads do not come out even, a rank with fewer of them has so much
+ * more of the FFN that all have as many weights of a layer. */
+static int first_block(const Config *c, const Layer *l, int blocks, int rank, int size) {
+    int64_t kv = c->n_kv_heads, most = (kv + size - 1) / size;
+    int64_t attn =
+        weights_in(&l->attn.wq) + weights_in(&l->attn.wk) + weights_in(&l->attn.wv) + weights_in(&l->attn.wo);
+    int64_t ffn = weights_in(&l->ffn.w_gate) + weights_in(&l->ffn.w_up) + weights_in(&l->ffn.w_down);
+    int64_t least = (attn + ffn) * kv - attn * most * size; /* of the FFN, times kv size: the rank with most heads */
+    if (kv < size || c->moe.n_experts || least * blocks < 2 * ffn * kv * size) return share_of(blocks, rank, size);
+    return (int)(blocks * ((attn + ffn) * kv * rank - attn * share_of((int)kv, rank, size) * size) / (ffn * kv * size));
+}
+
 /* Features are dealt out in whole blocks of down's type, and by 32 where there are enough: int8 activations want that.
  */
 static void slice_features(int *first, int *n, int all, bool shared, const Config *c, const Weights *w, int rank,
@@ -43,8 +57,8 @@ static void slice_features(int *first, int *n, int all, bool shared, const Confi
     }
     if (block < QK && all >= QK * size) block = QK;
     if (all < block * size) block = 1; /* through the blocks, in f32 */
-    int blocks = (all + block - 1) / block, from = share_of(blocks, rank, size) * block,
-        to = share_of(blocks, rank + 1, size) * block;
+    int blocks = (all + block - 1) / block, from = first_block(c, w->layers, blocks, rank, size) * block,
+        to = first_block(c, w->layers, blocks, rank + 1, size) * block;
     *first = from < all ? from : all;
     *n = (to < all ? to : all) - *first;
 }
@@ -166,7 +180,10 @@ int shard_model(Shard *s, Model *m, Comm *comm, const File *files, int n_files, 
     w->layers = s->layers;
     if (c->tied) s->n_files = 0; /* the embedding needs all rows */
     rows_of(s, &w->lm_head, &w->lm_head_bias, m->slice.token, m->slice.n_tokens);
+    for (int i = 0; i < n_files; i++) file_release(&files[i], files[i].data, files[i].size); /* what opening it read */
     m->comm = comm;
+    m->files = files;
+    m->n_files = n_files;
     return 0;
 }
 

@@ -151,13 +151,26 @@ void file_close(File *f) {
     *f = (File){0};
 }
 
-void file_drop(const File *f, const void *from, size_t n) {
+/* The whole pages among bytes [from, from + n); false: there are none, or they are not of this mapping. */
+static bool whole_pages(const File *f, const void *from, size_t n, uintptr_t *first, uintptr_t *end) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)f->data, at = (uintptr_t)from;
-    if (at < begin || at - begin > f->size || n > f->size - (at - begin)) return;
-    uintptr_t first = (at + page - 1) / page * page, end = (at + n) / page * page;
+    if (at < begin || at - begin > f->size || n > f->size - (at - begin)) return false;
+    *first = (at + page - 1) / page * page;
+    *end = (at + n) / page * page;
+    return *end > *first;
+}
+
+void file_release(const File *f, const void *from, size_t n) {
+    uintptr_t first, end;
+    if (whole_pages(f, from, n, &first, &end)) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+void file_drop(const File *f, const void *from, size_t n) {
+    uintptr_t first, end;
+    if (!whole_pages(f, from, n, &first, &end)) return;
     /* Stays reserved, so that nothing else comes to lie within the mapping that file_close unmaps. */
     int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-    if (end > first && mmap((void *)first, end - first, PROT_NONE, how, -1, 0) == MAP_FAILED) return; /* they stay */
+    if (mmap((void *)first, end - first, PROT_NONE, how, -1, 0) == MAP_FAILED) return; /* they stay */
 }
 
 /* One line a mapping: "from-to rwxp offset device inode    /path", numbers in hexadecimal. */

@@ -38,6 +38,9 @@ int file_can_write(const char *path, Error *e);
  * and cannot come back by being near to others. Does nothing when they lie elsewhere. */
 void file_drop(const File *f, const void *from, size_t n);
 
+/* file_release - the same pages are not resident any more, until they are read again. */
+void file_release(const File *f, const void *from, size_t n);
+
 enum { FILE_PATH = 4096 };
 
 /* file_mapped_at - the path of the file that the page at address is mapped from, as the kernel lists it; false when
