@@ -13,11 +13,12 @@ ranks() { # ranks N ARGS...
 
 # ---- The same logits: relative to the largest, in f32 activations, all positions, at once and token by token ----
 tokens=1,5,9,2,7,3,11,4,8,6,10,12
-compare='import json, sys
-a, b = (json.load(open(f))["logits"] for f in sys.argv[1:])
+compare='import json, sys # ONE MANY [LIMIT]
+a, b = (json.load(open(f))["logits"] for f in sys.argv[1:3])
+limit = float((sys.argv[3:] or ["1e-4"])[0])
 top = max(abs(x) for row in a for x in row)
 worst = max(abs(x - y) for r, s in zip(a, b) for x, y in zip(r, s)) / top
-sys.exit(0 if len(a) == len(b) and worst <= 1e-4 else f"differ by {worst:.2g} of the largest")'
+sys.exit(0 if len(a) == len(b) and worst <= limit else f"differ by {worst:.2g} of the largest")'
 for m in tests/fixtures/*_hf tests/fixtures/*.gguf tests/fixtures/base_v2.bin tests/fixtures/families/*/; do
     m=${m%/} counts=2
     case $m in
@@ -40,6 +41,29 @@ ranks 3 tests/fixtures/base_hf -m verify -r tests/fixtures/base.ref.safetensors 
 check "verify on 3 ranks sees all heads" grep -q "tensors of 24 tokens are within tolerance" "$tmp/out"
 RUN_PAYLOAD=bf16 ranks 2 tests/fixtures/base_hf -m verify -r tests/fixtures/base.ref.safetensors >"$tmp/out" 2>&1
 check "a payload of bf16 is less exact" grep -q "first over tolerance" "$tmp/out"
+
+# ---- Two sums of a prefill in flight; layers with a window, beyond the window and a batch ----
+long() { seq -s , 1 "$1"; } # token ids
+same() { # same NAME RANKS LIMIT MODEL ARGS...: one rank's logits, and the same bits again
+    local name=$1 n=$2 limit=$3
+    shift 3
+    RUN_CPU=ref RUN_PAYLOAD=f32 "$RUN" "$@" -m logits --all --json -j 1 --kv-type f32 >"$tmp/one" 2>"$tmp/err"
+    for again in many again; do RUN_CPU=ref ranks $n "$@" -m logits --all --json -j 1 --kv-type f32 >"$tmp/$again" 2>"$tmp/err" </dev/null; done
+    check "$name on $n ranks" python3 -c "$compare" "$tmp/one" "$tmp/many" "$limit"
+    check "... and the same bits again" cmp "$tmp/many" "$tmp/again"
+}
+for n in 2 3; do
+    same "a batch of 200 tokens" $n 1e-4 weights/shakespeare.gguf --tokens "$(long 200)" --batch 200
+    RUN_PAYLOAD=bf16 same "... its sums in bf16" $n 5e-3 weights/shakespeare.gguf --tokens "$(long 200)" --batch 200
+done
+cp -r tests/fixtures/base_hf "$tmp/mistral" # of 4 heads, for 3 ranks
+sed -i 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": 8/; s/LlamaForCausalLM/MistralForCausalLM/' "$tmp/mistral/config.json"
+while read -r m n; do
+    same "$(basename "$m"): 40 tokens, a window of 8, batches of 5" $n 1e-4 "$m" --tokens "$(long 40)" --batch 5
+done <<<"tests/fixtures/families/gemma3_text.gguf 2
+tests/fixtures/families/gpt_oss.gguf 2
+$tmp/mistral 2
+$tmp/mistral 3"
 
 # ---- The same text ----
 for m in weights/shakespeare.gguf weights/SmolLM2-135M-Instruct.Q4_1.gguf; do
@@ -116,50 +140,54 @@ P
 two "another file on one rank" "rank 1: expected what rank 0 has"
 cp "$tmp/a/m.gguf" "$tmp/b/m.gguf"
 two "other flags on one rank" "rank 1: command line" "--rope-theta 5"
+version=$("$mpi" --version | sed -n 's/^run //; s/[][().*]/./g; 1p')
+LC_ALL=C sed "s/$version/${version/1/9}/g" "$mpi" >"$tmp/other"
+chmod +x "$tmp/other"
+line "another version on one rank" "rank 1: command line" -n 1 "$mpi" "$tmp/a/m.gguf" -m logits --tokens 1 : \
+    -n 1 "$tmp/other" "$tmp/a/m.gguf" -m logits --tokens 1
+cat >"$tmp/small" <<P
+#!/bin/bash
+[ "\$OMPI_COMM_WORLD_RANK" = 1 ] && ulimit -v 300000
+exec "$mpi" "\$@"
+P
+chmod +x "$tmp/small"
+line "too little memory on one rank" "rank 1: .*memory: expected" -n 2 "$tmp/small" weights/shakespeare.gguf --quiet -j 1 -n 2 -c 262144 -i a
 
-# ---- A rank that is killed ends all within ten seconds ----
-mpirun -q --oversubscribe -n 3 "$mpi" "$tmp/a/m.gguf" -m bench -P 0 -n 32 -r 100 -j 1 >"$tmp/out" 2>"$tmp/err" &
-job=$!
-victim=
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-    sleep 0.3
-    victim=$(pgrep -f "^$mpi $tmp/a/m.gguf" | tail -n 1)
-    [ -n "$victim" ] && break
-done
-sleep 0.5
-start=$SECONDS
+# ---- A rank that is killed ends all within ten seconds, one that stops after the time limit ----
+begin() { # begin N: that many ranks at work; victim is one of them
+    RUN_TIMEOUT=2 mpirun -q --oversubscribe -n "$1" "$mpi" "$tmp/a/m.gguf" -m bench -P 0 -n 32 -r 1000 -j 1 >"$tmp/out" 2>"$tmp/err" &
+    job=$! victim=
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        sleep 0.3
+        victim=$(pgrep -f "^$mpi $tmp/a/m.gguf" | tail -n 1)
+        [ -n "$victim" ] && break
+    done
+    sleep 0.5
+    start=$SECONDS
+}
+begin 3
 kill -9 "$victim" 2>/dev/null
 wait $job
 status=$?
 check "kill -9 of a rank ends all" test $status -ne 0 -a $((SECONDS - start)) -lt 10
 check "no rank is left" test -z "$(pgrep -f "^$mpi $tmp/a/m.gguf")"
+begin 2
+kill -STOP "$victim" 2>/dev/null
+wait $job
+check "a rank that stops ends all" grep -q "^run: rank . of 2: messages: expected them within 2 s, found none" "$tmp/err"
+check "... within ten seconds" test $((SECONDS - start)) -lt 10
 
 # ---- Two hosts, made of network namespaces, and TCP between them ----
-ns=run$$
-if ip netns add ${ns}a 2>/dev/null && ip netns add ${ns}b && ip link add v${ns}a netns ${ns}a type veth peer name v${ns}b netns ${ns}b; then
-    trap 'ip netns del ${ns}a; ip netns del ${ns}b; rm -rf "$tmp"' EXIT
-    for s in a b; do
-        ip -n $ns$s addr add 10.77.0.$([ $s = a ] && echo 1 || echo 2)/24 dev v$ns$s
-        ip -n $ns$s link set lo up
-        ip -n $ns$s link set v$ns$s up
-    done
-    cat >"$tmp/agent" <<P
-#!/bin/sh
-# agent HOST COMMAND... - what ssh would do: runs it on the host
-case \$1 in *.1) s=a ;; *) s=b ;; esac
-shift
-exec ip netns exec $ns\$s unshare -u sh -c "hostname $ns\$s; \$*"
-P
-    chmod +x "$tmp/agent"
-    tcp="mpirun -q --mca plm_rsh_agent $tmp/agent --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include 10.77.0.0/24"
-    tcp="$tcp --mca btl_tcp_if_include 10.77.0.0/24 --mca btl tcp,self --host 10.77.0.1:1,10.77.0.2:1 -n 2"
+. tests/hosts.sh
+if hosts_open veth; then
+    trap 'hosts_close; rm -rf "$tmp"' EXIT
     RUN_CPU=ref "$RUN" tests/fixtures/base_hf -m logits --tokens $tokens --all --json -j 1 --kv-type f32 >"$tmp/one"
-    timeout 60 ip netns exec ${ns}a unshare -u sh -c "hostname ${ns}a; $tcp -x RUN_CPU=ref $mpi tests/fixtures/base_hf -m logits \
-        --tokens $tokens --all --json -j 1 --kv-type f32" >"$tmp/many" 2>"$tmp/err"
+    hosts_mpirun -x RUN_CPU=ref timeout 60 "$mpi" tests/fixtures/base_hf -m logits --tokens $tokens --all --json -j 1 --kv-type f32 \
+        >"$tmp/many" 2>"$tmp/err"
     check "two hosts over TCP" python3 -c "$compare" "$tmp/one" "$tmp/many"
     sent=$(ip netns exec ${ns}b cat /sys/class/net/v${ns}b/statistics/tx_bytes)
     check "... and the bytes went through the wire" test "$sent" -gt 10000
 else
-    ip netns del ${ns}a 2>/dev/null
+    hosts_close
     echo "skip two hosts over TCP: network namespaces cannot be made here"
 fi

@@ -14,9 +14,10 @@ enum {
     TAG_WHOLE,
     TAG_PART,
     TAG_SUMMED,
-    WHOLE_BYTES = 32 << 10, /* up to this size vectors are exchanged whole: one latency instead of two */
-    LIMIT_SECONDS = 60,     /* within a pass; RUN_TIMEOUT sets another */
-    SPIN = 2000             /* tests before a patient wait begins to sleep */
+    WHOLE_BYTES =
+        32 << 10,       /* a vector is exchanged whole while that costs about so many bytes more: one latency less */
+    LIMIT_SECONDS = 60, /* within a pass; RUN_TIMEOUT sets another */
+    SPIN = 2000         /* tests before a patient wait begins to sleep */
 };
 
 /* The sum under way, of the one communicator there is. */
@@ -75,8 +76,14 @@ int comm_close(Comm *c, int code) {
     return code;
 }
 
+/* So many of n floats at most are exchanged whole: n if all are. Between two ranks no other way sends fewer bytes. */
+static size_t whole_floats(const Comm *c, size_t n) {
+    size_t most = c->size > 2 ? WHOLE_BYTES / sizeof(float) / (size_t)(c->size - 2) : n;
+    return n < most ? n : most;
+}
+
 int comm_reserve(Comm *c, size_t n, Error *e) {
-    size_t whole = n * sizeof(float) < WHOLE_BYTES ? n : WHOLE_BYTES / sizeof(float), floats = whole * (size_t)c->size;
+    size_t floats = whole_floats(c, n) * (size_t)c->size;
     if (floats < 2 * n) floats = 2 * n;
     if (c->size == 1 || floats <= c->room_floats) return 0;
     float *larger = realloc(c->room, floats * sizeof *larger);
@@ -133,7 +140,7 @@ static void exchange(Comm *c, int other, const void *send, size_t send_n, void *
 
 void comm_sum_begin(Comm *c, float *x, size_t n) {
     if (c->size == 1) return;
-    sum.x = x, sum.n = n, sum.n_requests = 0, sum.whole = n * sizeof(float) <= WHOLE_BYTES;
+    sum.x = x, sum.n = n, sum.n_requests = 0, sum.whole = whole_floats(c, n) == n;
     if (sum.whole) {
         char *mine = slot(c, n, (size_t)c->rank);
         put(c, mine, x, n);
