@@ -39,15 +39,21 @@ include scripts/config/$(CONFIG).mk
 CFLAGS   += -std=c11 $(CONTRACT) $(OPT) $(WARN) $(HARDEN) -fopenmp
 CXXFLAGS += -std=c++17 $(OPT) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
 
-# Only the kernel files of an instruction set are built with its flags: ./run runs on any x86-64.
-ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
-ISA_ALL := $(wildcard src/kernels/avx*.c)
-ifeq ($(ARCH),x86_64)
-ISA := $(ISA_ALL)
-endif
+# Only the kernel files of an instruction set are built with its flags: ./run runs on any x86-64 or 64-bit ARM.
+ARCH := $(subst arm64,aarch64,$(shell $(CC) -dumpmachine | cut -d- -f1))
+ISA_x86_64  := $(wildcard src/kernels/avx*.c)
+ISA_aarch64 := $(patsubst %,src/kernels/%.c,neon neondot)
+ISA_ALL := $(ISA_x86_64) $(ISA_aarch64)
+ISA := $(ISA_$(ARCH))
 flags_avx2    := -mavx2 -mfma -mf16c
 flags_avxvnni := $(flags_avx2) -mavxvnni
 flags_avx512  := $(flags_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+flags_neon    := -fno-schedule-insns # which would load all that a loop reads before its first product
+flags_neondot := $(flags_neon) -march=armv8.2-a+dotprod
+ifeq ($(ARCH),aarch64) # with -O3 gcc 12 ends in an internal error in some of the other files
+OPT := $(OPT:-O3=-O2)
+$(ISA:%.c=$(B)/%.o): OPT := $(OPT:-O2=-O3)
+endif
 
 LIB_C   := $(filter-out run.c $(ISA_ALL) $(LEFT_OUT),$(wildcard *.c src/*.c src/*/*.c)) $(filter-out $(LEFT_OUT),$(ISA))
 LIB_O   := $(LIB_C:%.c=$(B)/%.o) $(LIB_CC:%.cc=$(B)/%.o)

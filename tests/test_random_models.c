@@ -383,7 +383,6 @@ static double difference(const Sample *m, const double *expected, const int *tok
 
 static void random_models_agree_with_double(void **state) {
     (void)state;
-    static const char *const levels[] = {"ref", "avx2", "avxvnni", "avx512"};
     for (int i = 0; i < MODELS; i++) {
         Sample m;
         int tokens[MAX_TOKENS], n = pick(1, MAX_TOKENS);
@@ -391,8 +390,8 @@ static void random_models_agree_with_double(void **state) {
         for (int t = 0; t < n; t++) tokens[t] = pick(0, m.c.vocab_size - 1);
         double *expected = doubles((size_t)(n * m.c.vocab_size));
         forward_in_double(expected, &m, tokens, n);
-        for (size_t l = 0; l < 2 * sizeof levels / sizeof *levels; l++) {
-            const Kernels *kernels = kernels_named(levels[l / 2]);
+        for (int l = 0; kernel_levels[l / 2].kernels; l++) {
+            const Kernels *kernels = kernels_named(kernel_levels[l / 2].kernels->name);
             bool precise = l % 2;
             if (!kernels || (precise && !m.quantized)) continue;
             double found = difference(&m, expected, tokens, n, kernels, precise);
@@ -400,7 +399,7 @@ static void random_models_agree_with_double(void **state) {
             if (!(found <= tolerance))
                 fail_msg("model %d at %s: off by %g: dim %d, hidden %d, %d layers, %d/%d heads of %d, vocabulary %d, "
                          "norm %d, ffn %d, pos %d, parallel %d, qk_norm %d, no_pre_norm %d, %d tokens",
-                         i, levels[l / 2], found, m.c.dim, m.c.hidden_dim, m.c.n_layers, m.c.n_heads, m.c.n_kv_heads,
+                         i, kernels->name, found, m.c.dim, m.c.hidden_dim, m.c.n_layers, m.c.n_heads, m.c.n_kv_heads,
                          m.c.head_dim, m.c.vocab_size, m.c.norm, m.c.ffn, m.c.pos, m.c.parallel, m.c.attn.qk_norm,
                          m.c.no_pre_norm, n);
         }

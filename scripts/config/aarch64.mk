@@ -1,5 +1,5 @@
 # Built for ARM, tested by an emulator. Debian packages g++-aarch64-linux-gnu, qemu-user.
-OPT      := -O2 -g # with -O3 gcc 12 ends in an internal error
+OPT      := -O2 -g
 HARDEN   += -D_FORTIFY_SOURCE=2
 SYSROOT  := build/aarch64/sysroot
 OPENBLAS := $(SYSROOT)/usr/lib/aarch64-linux-gnu/openblas-openmp

@@ -6,8 +6,8 @@
 
 HashKey hash_key(void) {
     HashKey key;
-    if (getrandom(&key, sizeof key, GRND_NONBLOCK) == sizeof key) return key;
-    struct timespec t; /* a system that has only just started has no random numbers yet */
+    if (getentropy(&key, sizeof key) == 0) return key;
+    struct timespec t; /* a system that has none */
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (HashKey){{(uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u, (uint64_t)(uintptr_t)&key}};
 }

@@ -143,6 +143,7 @@ void team_share(const Thread *t, size_t n, size_t grain, size_t *from, size_t *t
     *to = b < n ? b : n;
 }
 
+#if defined(__linux__)
 /* Cores of the mask: two hardware threads share a core's arithmetic, so it counts once, at its first allowed thread. */
 static int cores_in(const cpu_set_t *mask, size_t bytes) {
     int cores = 0;
@@ -157,7 +158,7 @@ static int cores_in(const cpu_set_t *mask, size_t bytes) {
     return cores;
 }
 
-int team_default_size(void) {
+static size_t cores_allowed(void) {
     enum { FIRST = CPU_SETSIZE, MOST = 1 << 20 }; /* the kernel refuses a mask that is shorter than its own */
     size_t cores = 0;
     for (int n = FIRST; n <= MOST && cores == 0; n *= 2) {
@@ -168,7 +169,14 @@ int team_default_size(void) {
         CPU_FREE(mask);
         if (!read && errno != EINVAL) break;
     }
-    size_t quota = cgroup_cpus("");
+    return cores;
+}
+#else
+static size_t cores_allowed(void) { return (size_t)omp_get_num_procs(); }
+#endif
+
+int team_default_size(void) {
+    size_t cores = cores_allowed(), quota = cgroup_cpus("");
     if (quota < cores) cores = quota;
     return cores > 0 ? (int)cores : 1;
 }

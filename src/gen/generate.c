@@ -41,7 +41,7 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     SamplerParams params = o->sampler;
     *g = (Generator){.o = o, .session = session, .next = -1, .reason = "steps"};
     if (!o->seed_given) {
-        if (getrandom(&params.seed, sizeof params.seed, 0) < 0) params.seed = (uint64_t)time(NULL);
+        if (getentropy(&params.seed, sizeof params.seed) != 0) params.seed = (uint64_t)time(NULL);
         g->say_seed = !o->quiet && params.temperature > 0;
     }
     find_stop_tokens(g, o, session->tokenizer);

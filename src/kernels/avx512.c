@@ -1,7 +1,6 @@
 /* avx512 - the kernels for AVX-512 F, BW, VL, DQ with VNNI. One row of decode stays in 256 bits (memory is the
  * limit there), products of many rows use all 512. */
-#include <immintrin.h>
-#include <stdint.h>
+#include "kernels/simd256.h"
 
 enum { LANES = 16, TILE_ROWS = 8, TILE_COLS = 32, QTILE_ROWS = 4, Q_VECTORS = 2 };
 typedef __m512 V;
@@ -64,30 +63,23 @@ static inline I i_where(I x, I mask, char value) {
 }
 static inline V v_of_bits(I x) { return _mm512_castsi512_ps(x); }
 static inline V v_of_f16(I x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)); }
-static inline __m128i piece(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 static inline I i_pieces(const uint8_t *p, size_t stride) {
-    __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(piece(p)), piece(p + stride), 1);
-    __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(piece(p + 2 * stride)), piece(p + 3 * stride), 1);
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-}
-static inline int dword(const uint8_t *p) {
-    int x;
-    __builtin_memcpy(&x, p, sizeof x);
-    return x;
-}
-static inline __m256i dwords8(const uint8_t *p, size_t s) {
-    return _mm256_setr_epi32(dword(p), dword(p + s), dword(p + 2 * s), dword(p + 3 * s), dword(p + 4 * s),
-                             dword(p + 5 * s), dword(p + 6 * s), dword(p + 7 * s));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(i8_pieces(p, stride)), i8_pieces(p + 2 * stride, stride), 1);
 }
 static inline I i_dwords(const uint8_t *p, size_t s) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(dwords8(p, s)), dwords8(p + 8 * s, s), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(i8_dwords(p, s)), i8_dwords(p + 8 * s, s), 1);
 }
-static inline I i_dot(I acc, I u, I s) { return _mm512_dpbusd_epi32(acc, u, s); }
+/* products with the s-th four of x in every lane, added in fours */
+static inline I i_dot_four(I acc, I u, const int8_t *x, int s) {
+    return _mm512_dpbusd_epi32(acc, u, i_set1(dword(x + 4 * s)));
+}
 
-static inline __m256i dot_u8s8(__m256i acc, __m256i u, __m256i s) { return _mm256_dpbusd_epi32(acc, u, s); }
+static inline I8 dot_u8s8(I8 acc, I8 u, I8 s) { return _mm256_dpbusd_epi32(acc, u, s); }
+static inline I8 dot32_s8s8(I8 acc, I8 w, I8 s) { return dot_u8s8(acc, i8_xor(w, i8_set8((char)0x80)), s); }
 
-#define HAS_VNNI   1
-#define LANES_16   1
-#define TABLE      kernels_avx512
-#define TABLE_NAME "avx512"
+#define HAS_DOT     1
+#define SIGN_OFFSET 128
+#define LANES_16    1
+#define TABLE       kernels_avx512
+#define TABLE_NAME  "avx512"
 #include "kernels/simd_body.h"

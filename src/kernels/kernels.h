@@ -1,7 +1,8 @@
 /* kernels - the few loops that decide the speed, one table of them for each instruction set.
  *
- * ref.c is the specification in plain C; avx2.c, avxvnni.c and avx512.c compile the same body (simd_body.h)
- * for their vectors. The table is chosen once, at run time, from what the CPU and the system can do. */
+ * ref.c is the specification in plain C; avx2.c, avxvnni.c, avx512.c, and for ARM neon.c and neondot.c, compile
+ * the same body (simd_body.h) for their vectors. The table is chosen once, at run time, from what the CPU and the
+ * system can do. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,7 +43,7 @@ typedef struct {
 } Rows;
 
 struct Kernels {
-    const char *name;         /* "ref", "avx2", "avxvnni", "avx512" */
+    const char *name;         /* "ref", "avx2", "neondot", ...: of its file */
     bool int8;                /* quantized weights are multiplied with int8 activations */
     int tile_rows, tile_cols; /* of `tile` */
 
@@ -81,14 +82,18 @@ extern const Kernels kernels_ref;
 
 /* KernelLevel - a table that is built in, and what the CPU must have for it; the fastest first, kernels_ref, which
  * needs nothing, and NULL last (levels.c; the small program has fewer, src/lite/levels.c). */
-enum { HAS_AVX2 = 1, HAS_AVXVNNI = 2, HAS_AVX512 = 4 };
+enum { HAS_AVX2 = 1, HAS_AVXVNNI = 2, HAS_AVX512 = 4, HAS_NEON = 8, HAS_DOTPROD = 16, HAS_I8MM = 32 };
 typedef struct {
     const Kernels *kernels;
     unsigned needs;
 } KernelLevel;
 extern const KernelLevel kernel_levels[];
+extern const char kernel_level_names[]; /* for a message: "ref, avx2 or ..." */
 
-/* kernels_best - the fastest table for this machine, or the one that env RUN_CPU=ref|avx2|avxvnni|avx512 names
+/* cpu_level - what this CPU has of them. */
+unsigned cpu_level(void);
+
+/* kernels_best - the fastest table for this machine, or the one that env RUN_CPU names
  * (one that the machine lacks is not taken: the best below it is). Found once, then remembered. */
 const Kernels *kernels_best(void);
 

@@ -2,6 +2,12 @@
 
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2, kernels_avxvnni, kernels_avx512;
+const char kernel_level_names[] = "ref, avx2, avxvnni or avx512";
+#elif defined(__aarch64__)
+extern const Kernels kernels_neon, kernels_neondot;
+const char kernel_level_names[] = "ref, neon or neondot";
+#else
+const char kernel_level_names[] = "ref";
 #endif
 
 const KernelLevel kernel_levels[] = {
@@ -9,6 +15,9 @@ const KernelLevel kernel_levels[] = {
     {&kernels_avx512, HAS_AVX512},
     {&kernels_avxvnni, HAS_AVXVNNI},
     {&kernels_avx2, HAS_AVX2},
+#elif defined(__aarch64__)
+    {&kernels_neondot, HAS_DOTPROD},
+    {&kernels_neon, HAS_NEON},
 #endif
     {&kernels_ref, 0},
     {NULL, 0},

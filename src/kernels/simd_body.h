@@ -1,5 +1,5 @@
-/* simd_body - the kernels, compiled once for each instruction set by avx2.c, avxvnni.c, avx512.c, which define
- * the vector V of LANES floats, I of LANES int32, dot_u8s8, HAS_VNNI (then also i_dot) and TABLE. */
+/* simd_body - the kernels, compiled once for each instruction set by avx2.c, neon.c and so on, which define the vector
+ * V of LANES floats, I of LANES int32, HAS_DOT, SIGN_OFFSET (added to signed weights, if dots want that), TABLE. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -7,9 +7,7 @@
 
 #include "kernels/kernels.h"
 
-#define INLINE         static inline __attribute__((always_inline))
-#define IN_MEMORY(x)   __asm__("" : "+m"(x)) /* the compiler forgets what it knows of x */
-#define IN_REGISTER(x) __asm__("" : "+x"(x)) /* and does not regroup the sum that x is */
+#define INLINE static inline __attribute__((always_inline))
 
 #include "kernels/simd_math.h"
 #include "kernels/simd_weights.h"

@@ -8,19 +8,19 @@
 INLINE void tile_of_q(float *c, size_t c_stride, const QPanel *panel, int blocks, const Rows *a, size_t a_at, int m,
                       int zero, bool add, DType t) {
     const int parts = has_halves(t) ? 2 : 1, steps = 8 / parts; /* of a block; each part has its scale */
-    const bool zeros = !has_min(t) && (HAS_VNNI || !is_signed(t));
+    const bool zeros = !has_min(t) && (HAS_DOT || !is_signed(t));
     int32_t start[2 * Q_BLOCKS][4];
     for (int b = 0; b < blocks && zeros; b++) {
         const uint32_t low = (uint32_t)-zero & 0xffff, high = low << 16; /* for the sums of its two halves */
-        __m128i sums = _mm_loadu_si128((const __m128i *)(const void *)(a->sum + a_at + (size_t)(b * a->tile)));
-        for (int part = 0; part < parts; part++) {
-            __m128i times = _mm_set1_epi32((int)(parts == 1 ? low | high : part ? high : low));
-            _mm_storeu_si128((__m128i *)(void *)start[b * parts + part], _mm_madd_epi16(sums, times));
+        I4 sums = i4_load(a->sum + a_at + (size_t)(b * a->tile));
+        EACH(part, parts) {
+            I4 times = i4_set1((int)(parts == 1 ? low | high : part ? high : low));
+            i4_store(start[b * parts + part], i4_madd16(sums, times));
         }
     }
     V f[QTILE_ROWS][Q_VECTORS];
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < Q_VECTORS; j++) f[i][j] = add ? v_load(c + (size_t)i * c_stride + j * LANES) : v_zero();
+    EACH(i, m)
+        EACH(j, Q_VECTORS) f[i][j] = add ? v_load(c + (size_t)i * c_stride + j * LANES) : v_zero();
     const uint8_t *p = panel->q;
     const float *d = panel->d, *min = panel->min;
     for (int b = 0; b < blocks; b++, a_at += (size_t)a->tile) {
@@ -28,29 +28,28 @@ INLINE void tile_of_q(float *c, size_t c_stride, const QPanel *panel, int blocks
 #pragma GCC unroll 2
         for (int part = 0; part < parts; part++, d += Q_ROWS, min += Q_ROWS, p += steps * Q_ROWS * 4) {
             I acc[QTILE_ROWS][Q_VECTORS];
-            for (int i = 0; i < m; i++)
-                for (int j = 0; j < Q_VECTORS; j++) acc[i][j] = zeros ? i_set1(start[b * parts + part][i]) : i_zero();
-#if !HAS_VNNI
+            EACH(i, m)
+                EACH(j, Q_VECTORS) acc[i][j] = zeros ? i_set1(start[b * parts + part][i]) : i_zero();
+#if !HAS_DOT
             /* 16 bits hold so many pair sums of a lane, each at most (2^bits - 1) * 127 * 2. */
             const int fit = bits_of(t) <= 4 ? 8 : bits_of(t) == 5 ? 4 : 2, most = fit < steps ? fit : steps;
             I pairs[QTILE_ROWS][Q_VECTORS];
-            for (int i = 0; i < m; i++)
-                for (int j = 0; j < Q_VECTORS; j++) pairs[i][j] = i_zero();
+            EACH(i, m)
+                EACH(j, Q_VECTORS) pairs[i][j] = i_zero();
 #endif
 #pragma GCC unroll 8
             for (int s = 0; s < steps; s++) {
                 I v[Q_VECTORS];
-                for (int j = 0; j < Q_VECTORS; j++) v[j] = i_load(p + (s * Q_VECTORS + j) * LANES * 4);
-                for (int i = 0; i < m; i++) {
-                    int32_t four;
-                    memcpy(&four, q + i * QK + (part * steps + s) * 4, sizeof four);
-                    for (int j = 0; j < Q_VECTORS; j++) {
-#if HAS_VNNI
-                        acc[i][j] = i_dot(acc[i][j], v[j], i_set1(four));
+                EACH(j, Q_VECTORS) v[j] = i_load(p + (s * Q_VECTORS + j) * LANES * 4);
+                EACH(i, m) {
+                    const int8_t *x = q + i * QK;
+                    EACH(j, Q_VECTORS) {
+#if HAS_DOT
+                        acc[i][j] = i_dot_four(acc[i][j], v[j], x, part * steps + s);
 #else
+                        const int four = dword(x + (part * steps + s) * 4);
                         if (is_signed(t)) {
-                            I x = _mm256_sign_epi8(i_set1(four), v[j]);
-                            acc[i][j] = dot_u8s8(acc[i][j], _mm256_abs_epi8(v[j]), x);
+                            acc[i][j] = dot32_s8s8(acc[i][j], v[j], i_set1(four));
                             IN_REGISTER(acc[i][j]);
                             continue;
                         }
@@ -63,8 +62,8 @@ INLINE void tile_of_q(float *c, size_t c_stride, const QPanel *panel, int blocks
                     }
                 }
             }
-            for (int i = 0; i < m; i++)
-                for (int j = 0; j < Q_VECTORS; j++) {
+            EACH(i, m)
+                EACH(j, Q_VECTORS) {
                     V scale = v_mul(v_load(d + j * LANES), v_set1(a->d[a_at + (size_t)i]));
                     f[i][j] = v_fma(v_of_ints(acc[i][j]), scale, f[i][j]);
                     if (!has_min(t)) continue;
@@ -73,15 +72,15 @@ INLINE void tile_of_q(float *c, size_t c_stride, const QPanel *panel, int blocks
                 }
         }
     }
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < Q_VECTORS; j++) v_store(c + (size_t)i * c_stride + j * LANES, f[i][j]);
+    EACH(i, m)
+        EACH(j, Q_VECTORS) v_store(c + (size_t)i * c_stride + j * LANES, f[i][j]);
 }
 
 /* A type whose micro-kernel is the same as t's: all that differs is in the panel. */
 INLINE DType alike(DType t) {
-    if (has_halves(t)) return t == DTYPE_Q3_K && HAS_VNNI ? DTYPE_Q6_K : t;
-    if (has_min(t)) return bits_of(t) == 5 && !HAS_VNNI ? DTYPE_Q5_1 : DTYPE_Q4_1;
-    return is_signed(t) ? DTYPE_Q8_0 : bits_of(t) == 5 && !HAS_VNNI ? DTYPE_Q5_0 : HAS_VNNI ? DTYPE_Q8_0 : DTYPE_Q4_0;
+    if (has_halves(t)) return t == DTYPE_Q3_K && HAS_DOT ? DTYPE_Q6_K : t;
+    if (has_min(t)) return bits_of(t) == 5 && !HAS_DOT ? DTYPE_Q5_1 : DTYPE_Q4_1;
+    return is_signed(t) ? DTYPE_Q8_0 : bits_of(t) == 5 && !HAS_DOT ? DTYPE_Q5_0 : HAS_DOT ? DTYPE_Q8_0 : DTYPE_Q4_0;
 }
 
 #define TILE_Q(m, t) tile_of_q(c, c_stride, panel, blocks, a, a_at, m, zero, add, t)
@@ -100,7 +99,7 @@ static void tile_q(float *c, size_t c_stride, const QPanel *panel, int blocks, c
         TILES(DTYPE_Q4_1)
         TILES(DTYPE_Q6_K)
         TILES(DTYPE_Q2_K)
-#if !HAS_VNNI
+#if !HAS_DOT
         TILES(DTYPE_Q4_0)
         TILES(DTYPE_Q5_0)
         TILES(DTYPE_Q5_1)
@@ -153,7 +152,7 @@ INLINE V tile_row(const TileB *b, int col, int j, V scale, TileForm form) {
     }
     if (form == TILE_Q8_VALUES) {
         const BlockQ8_0 *block = (const BlockQ8_0 *)(const void *)row + col / QK;
-        return v_mul(v_set1(_cvtsh_ss(block->d)), v_from_s8(block->q + col % QK));
+        return v_mul(v_set1(half_to_float(block->d)), v_from_s8(block->q + col % QK));
     }
     return v_load((const float *)(const void *)row + col);
 }
@@ -162,7 +161,7 @@ INLINE V tile_row(const TileB *b, int col, int j, V scale, TileForm form) {
 INLINE void tile_of(float *const *c, const float *const *a, int m, const TileB *b, int col, int k, bool add,
                     TileForm form) {
     V sum[TILE_ROWS][2], scale[2] = {v_zero(), v_zero()};
-    for (int i = 0; i < m; i++) {
+    EACH(i, m) {
         sum[i][0] = add ? v_load(c[i]) : v_zero();
         sum[i][1] = add ? v_load(c[i] + LANES) : v_zero();
     }
@@ -170,15 +169,15 @@ INLINE void tile_of(float *const *c, const float *const *a, int m, const TileB *
     for (int j = 0; j < k; j++, ahead += b->stride) {
         if (form != TILE_F32) __builtin_prefetch(ahead, 0, 2);
         if (form == TILE_Q8_KEYS && j % QK == 0)
-            for (int h = 0; h < 2; h++) scale[h] = keys_scale(b, col + h * LANES, j);
+            EACH(h, 2) scale[h] = keys_scale(b, col + h * LANES, j);
         V b0 = tile_row(b, col, j, scale[0], form), b1 = tile_row(b, col + LANES, j, scale[1], form);
-        for (int i = 0; i < m; i++) {
+        EACH(i, m) {
             V x = v_set1(a[i][j]);
             sum[i][0] = v_fma(x, b0, sum[i][0]);
             sum[i][1] = v_fma(x, b1, sum[i][1]);
         }
     }
-    for (int i = 0; i < m; i++) {
+    EACH(i, m) {
         v_store(c[i], sum[i][0]);
         v_store(c[i] + LANES, sum[i][1]);
     }
@@ -218,16 +217,15 @@ INLINE void panel_f(float *panel, const Mat *w, int r0, int rows, int c0, int co
         int c = 0;
         for (; c + 8 <= cols; c += 8) {
             const Next ahead = {next + (size_t)g * w->stride_bytes + (size_t)c * each, w->stride_bytes};
-            __m256i v[8];
+            I8 v[8];
             if ((size_t)c * each % 64 == 0) prefetch_rows(&ahead, 0, 8, 64);
-            for (int i = 0; i < 8; i++)
-                v[i] = g + i < rows ? _mm256_castps_si256(floats8(row_of(w, r0 + g + i) + (size_t)(c0 + c) * each, t))
-                                    : _mm256_setzero_si256();
+            EACH(i, 8)
+                v[i] = g + i < rows ? v8_bits(floats8(row_of(w, r0 + g + i) + (size_t)(c0 + c) * each, t)) : i8_zero();
             transpose8(v);
-            for (int i = 0; i < 8; i++) _mm256_store_si256((__m256i *)(void *)(panel + (c + i) * TILE_COLS + g), v[i]);
+            EACH(i, 8) i8_store(panel + (c + i) * TILE_COLS + g, v[i]);
         }
         for (; c < cols; c++)
-            for (int i = 0; i < 8; i++)
+            EACH(i, 8)
                 panel[c * TILE_COLS + g + i] =
                     g + i < rows ? float_at(row_of(w, r0 + g + i) + (size_t)(c0 + c) * each, t) : 0;
     }

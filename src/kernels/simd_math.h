@@ -95,13 +95,13 @@ static float sum_squares(const float *x, int n) {
 static void from_f16(float *y, const uint16_t *x, size_t n) {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) v_store(y + i, v_from_f16(x + i));
-    for (; i < n; i++) y[i] = _cvtsh_ss(x[i]);
+    for (; i < n; i++) y[i] = half_to_float(x[i]);
 }
 
 static void to_f16(uint16_t *y, const float *x, size_t n) {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) v_to_f16(y + i, v_load(x + i));
-    for (; i < n; i++) y[i] = _cvtss_sh(x[i], _MM_FROUND_TO_NEAREST_INT);
+    for (; i < n; i++) y[i] = float_to_half(x[i]);
 }
 
 static float softmax_step(float *s, int valid, int n, float *max, float *denom) {
@@ -133,17 +133,10 @@ static float softmax_step(float *s, int valid, int n, float *max, float *denom) 
 INLINE int sum_of(const int16_t *half) { return half[0] + half[1]; }
 
 static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *d_sum, int step, const float *x, int blocks) {
-    const __m256i magnitude = _mm256_set1_epi32(INT32_MAX);
     for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, d_sum += step, x += QK) {
-        __m256 v[4];
-        __m256i largest = _mm256_setzero_si256();
-        for (int i = 0; i < 4; i++) { /* as integers magnitudes have the same order, and NaN is the largest */
-            v[i] = _mm256_loadu_ps(x + 8 * i);
-            largest = _mm256_max_epi32(largest, _mm256_and_si256(magnitude, _mm256_castps_si256(v[i])));
-        }
-        __m128i m = _mm_max_epi32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
-        m = _mm_max_epi32(m, _mm_unpackhi_epi64(m, m));
-        float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_max_epi32(m, _mm_shuffle_epi32(m, 1))));
+        V8 v[4];
+        for (int i = 0; i < 4; i++) v[i] = v8_load(x + 8 * i);
+        const float max = largest_magnitude(v);
         if (!(max <= FLT_MAX)) { /* infinite or NaN: no product with it may look like a value */
             memset(q, 0, QK);
             *d = *d_sum = NAN;
@@ -151,16 +144,7 @@ static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *d_sum, int s
             continue;
         }
         *d = max / 127;
-        __m256 inverse = _mm256_set1_ps(127 / max <= FLT_MAX ? 127 / max : 0); /* 0, and what is as good as 0 */
-        __m256i n[4];
-        for (int i = 0; i < 4; i++) n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
-        __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(n[0], n[1]), _mm256_packs_epi32(n[2], n[3]));
-        bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        _mm256_storeu_si256((__m256i *)(void *)q, bytes);
-        __m256i pairs = _mm256_hadd_epi32(_mm256_add_epi32(n[0], n[1]), _mm256_add_epi32(n[2], n[3]));
-        __m128i s = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-        s = _mm_hadd_epi32(s, s);
-        _mm_storeu_si32(sum, _mm_packs_epi32(s, s));
+        round_block(q, *sum, v, 127 / max <= FLT_MAX ? 127 / max : 0); /* 0, and what is as good as 0 */
         *d_sum = *d * (float)sum_of(*sum);
     }
 }

@@ -76,7 +76,7 @@ INLINE void panel_block(uint8_t *q, const I raw[8], const I *high, int i, int n,
         if (t == DTYPE_Q5_K) v = i_or(v, i_where(high[s], i_set8((char)(1 << i)), 16));
         if (t == DTYPE_Q3_K) v = i_or(v, i_where(high[s], i_set8((char)(1 << i)), 4));
         if (t == DTYPE_Q6_K) v = i_or(v, i_sll16(i_and(i_right(high[i / 4 * 8 + s], i % 4 * 2), i_set8(3)), 4));
-        if (is_signed(t) && HAS_VNNI) v = i_xor(v, i_set8((char)0x80));
+        if (is_signed(t) && SIGN_OFFSET) v = i_xor(v, i_set8((char)SIGN_OFFSET));
         i_store(q + (i * 8 + s) * Q_ROWS * 4, v);
     }
 }
@@ -107,8 +107,7 @@ typedef struct {
 
 INLINE void prefetch_rows(const Next *next, int from, int n, int bytes) {
     for (int i = from; i < from + n; i++)
-        for (int line = 0; line < bytes; line += 64)
-            _mm_prefetch((const char *)next->p + (size_t)i * next->stride + line, _MM_HINT_T0);
+        for (int line = 0; line < bytes; line += 64) __builtin_prefetch(next->p + (size_t)i * next->stride + line);
 }
 
 /* The integers of `blocks` blocks of LANES rows. */

@@ -1,13 +1,22 @@
-/* AVX2 and C alone: each level more takes a compiler as long as all the rest. */
+/* AVX2, or NEON without and with dot products, and C: each level more takes a compiler as long as all the rest. */
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2;
+const char kernel_level_names[] = "ref or avx2";
+#elif defined(__aarch64__)
+extern const Kernels kernels_neon, kernels_neondot;
+const char kernel_level_names[] = "ref, neon or neondot";
+#else
+const char kernel_level_names[] = "ref";
 #endif
 
 const KernelLevel kernel_levels[] = {
 #if defined(__x86_64__)
     {&kernels_avx2, HAS_AVX2},
+#elif defined(__aarch64__)
+    {&kernels_neondot, HAS_DOTPROD},
+    {&kernels_neon, HAS_NEON},
 #endif
     {&kernels_ref, 0},
     {NULL, 0},

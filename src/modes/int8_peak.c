@@ -2,15 +2,16 @@
 
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-
 /* Sums that do not wait for each other: more than an instruction's latency times its rate. */
 enum { SUMS = 12 };
 
-/* What a loop has summed up is used, so that the loop is not left out. */
+/* What a loop has summed up is used, so that the loop is not left out; KIND: the assembler's letter for a vector. */
 #define USE(sum)                                                                                                       \
-    for (int i = 0; i < SUMS; i++) __asm__ volatile("" : : "x"((sum)[i]))
+    for (int i = 0; i < SUMS; i++) __asm__ volatile("" : : KIND((sum)[i]))
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define KIND "x"
 
 /* vpdpbusd on 512 bits: 64 multiply-adds. */
 __attribute__((target("avx512f,avx512vnni"))) static double loop_avx512(long loops) {
@@ -55,6 +56,41 @@ __attribute__((target("avx2"))) static double loop_avx2(long loops) {
     USE(sum);
     return 32.0 * SUMS * (double)loops;
 }
+
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#define KIND "w"
+
+/* sdot: 16 multiply-adds. */
+__attribute__((target("arch=armv8.2-a+dotprod"))) static double loop_neondot(long loops) {
+    int32x4_t sum[SUMS] = {{0}};
+    int8x16_t u = vdupq_n_s8(3), s = vdupq_n_s8(5);
+    for (long n = 0; n < loops; n++) {
+        __asm__ volatile("" : "+w"(u));
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++) sum[i] = vdotq_s32(sum[i], u, s);
+    }
+#pragma GCC unroll 12
+    USE(sum);
+    return 16.0 * SUMS * (double)loops;
+}
+
+/* smull, smull2, addp and sadalp: 16. */
+static double loop_neon(long loops) {
+    int32x4_t sum[SUMS] = {{0}};
+    int8x16_t u = vdupq_n_s8(3), s = vdupq_n_s8(5);
+    for (long n = 0; n < loops; n++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < SUMS; i++) {
+            __asm__ volatile("" : "+w"(u)); /* or the products would be computed once */
+            int16x8_t low = vmull_s8(vget_low_s8(u), vget_low_s8(s)), high = vmull_high_s8(u, s);
+            sum[i] = vpadalq_s16(sum[i], vpaddq_s16(low, high));
+        }
+    }
+#pragma GCC unroll 12
+    USE(sum);
+    return 16.0 * SUMS * (double)loops;
+}
 #endif
 
 double int8_peak(const char *level, long loops) {
@@ -62,6 +98,9 @@ double int8_peak(const char *level, long loops) {
     if (strcmp(level, "avx512") == 0) return loop_avx512(loops);
     if (strcmp(level, "avxvnni") == 0) return loop_avxvnni(loops);
     if (strcmp(level, "avx2") == 0) return loop_avx2(loops);
+#elif defined(__aarch64__)
+    if (strcmp(level, "neondot") == 0) return loop_neondot(loops);
+    if (strcmp(level, "neon") == 0) return loop_neon(loops);
 #else
     (void)level, (void)loops;
 #endif
