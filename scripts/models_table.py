@@ -118,6 +118,8 @@ def page(run):
         "A setting of a config.json or GGUF that changes the maths and that no row has is refused by name. So is a GGUF that cannot",
         "say what the model has: `-m convert` names it. What llama.cpp's code decides and the file does not say is decided as there:",
         "the renormalisation of Qwen3-MoE's experts, gpt-oss' clamp, the pattern of Gemma's windows.", "",
+        "Gemma 3 270M in Q4_K_M, by `-m convert --type f32` made a GGUF of f32: the greedy text of 64 tokens is llama.cpp's for each of",
+        "four prompts (f32 activations and cache on both sides; the Q4_K blocks themselves llama.cpp multiplies in 8 bits).", "",
     ])
 
 
