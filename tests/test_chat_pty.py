@@ -155,6 +155,15 @@ def interrupted():
     check("its end is a good one", t.end() == 0)
 
 
+def colored():
+    plain, t = Terminal("-n", "8"), Terminal("-n", "8", "--color")
+    wanted, found = plain.say("Speak"), t.say("Speak")
+    answer = re.search(rb"\x1b\[\?2004l\r?\n?(.*?)\r\ncut:", wanted, re.S).group(1)
+    check("--color on a terminal: shades", len(re.findall(rb"\x1b\[38;5;\d+m", found)) > 1, found)
+    check("and the same answer", answer in re.sub(rb"\x1b\[(38;5;\d+|0)m", b"", found), (answer, found))
+    check("its end", plain.end() == 0 and t.end() == 0)
+
+
 def full():
     t = Terminal("-c", "160", "-n", "20", "-y", "Be brief.")
     out = b"".join(t.say(f"Question number {i}?") for i in range(20))
@@ -214,7 +223,7 @@ def text_in():
 
 def main():
     with tempfile.TemporaryDirectory() as directory:
-        for part in (lambda: conversation(directory), interrupted, full, strangers, text_in):
+        for part in (lambda: conversation(directory), interrupted, colored, full, strangers, text_in):
             try:
                 part()
             except AssertionError as x:

@@ -193,6 +193,22 @@ row = json.loads(call("-m", "logits", "--json", "--kv-type", "f16", "--tokens", 
 want = row[tokens[0]["id"]] - max(row) - math.log(sum(math.exp(x - max(row)) for x in row))
 assert abs(tokens[0]["logprob"] - want) < 1e-3, (tokens[0], want)
 P
+cat >"$tmp/shades.py" <<'P'
+import json, math, os, re, subprocess, sys
+run, *args = sys.argv[1:]
+def call(*more, **env): return subprocess.run([run, *args, *more], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, env={**os.environ, **env}).stdout.decode()
+ramp = [196, 202, 208, 214, 220, 226, 190, 154, 118, 82]
+*tokens, last = [json.loads(line) for line in call("--json=lines").splitlines()]
+shown = re.findall("\x1b\\[38;5;(\\d+)m([^\x1b]*)\x1b\\[0m", call("--color"))
+assert [text for _, text in shown] == [t["text"] for t in tokens], shown
+for (shade, _), t in zip(shown, tokens):
+    near = {ramp[min(9, int(10 * math.exp(3 * t["logprob"]) + e))] for e in (-1e-3, 0, 1e-3)}
+    assert int(shade) in near, (shade, t)
+assert len({shade for shade, _ in shown}) > 1, shown
+assert "\x1b" not in call() + call("--color", NO_COLOR="1") + call("--color", "--json")
+P
+check "--color shades by probability" python3 "$tmp/shades.py" "$RUN" "$model" -z $tok -t 1 -s 4 -n 20 -i ROMEO:
+check "in chat too" python3 "$tmp/shades.py" "$RUN" weights/shakespeare.gguf -m chat --chat-template chatml -t 1 -s 4 -n 20 -i ROMEO:
 check "JSON lines" python3 "$tmp/lines.py" "$RUN" "$model" $tok
 json "tokenize" 'd["ids"][0] == 1 and len(d["ids"]) == len(d["pieces"])' -m tokenize -i "Hello there"
 for seed in 1 2 3 4; do "$RUN" weights/rung4 -t 0.6 -s $seed -n 200 --quiet; done >"$tmp/text.txt"

@@ -105,7 +105,7 @@ const Flag flags[] = {
     {0, "raw", FLAG, GROUP_OUTPUT, "gct", AT(raw), 0, 0, NULL, "",
      "to a terminal too: text with its control characters as they are"},
     {0, "color", FLAG, GROUP_OUTPUT, TEXTS, AT(color), 0, 0, NULL, "",
-     "the prompt in another colour than the new text"},
+     "the prompt in a color of its own, new tokens from red to green by their probability"},
 
     {'c', "ctx", INTEGER, GROUP_RUN, RUNS "ki", AT(ctx), 0, 1 << 26, NULL, "N",
      "context; 0: the model's; default: the model's, at most 4096 and what memory allows"},

@@ -1,5 +1,6 @@
 #include "gen/generate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -232,6 +233,15 @@ void generator_say_seed(Generator *g) {
     g->say_seed = false;
 }
 
+/* From red over yellow to green by the cube of the probability, as whisper.cpp's --print-colors. What was held back has
+ * the shade of the token that completes it. */
+static int shade_of(const Generator *g) {
+    static const unsigned char ramp[] = {196, 202, 208, 214, 220, 226, 190, 154, 118, 82};
+    int vocab = g->session->model.config.vocab_size;
+    double cube = exp(3 * ((double)g->logits[g->next] - logits_log_sum(g->logits, vocab)));
+    return ramp[cube < 0.95 ? (int)(10 * cube) : 9];
+}
+
 int generator_put(Generator *g, Stream *stream, Error *e) {
     const Session *s = g->session;
     int steps = steps_of(g);
@@ -249,6 +259,7 @@ int generator_put(Generator *g, Stream *stream, Error *e) {
     if (g->next < tokenizer_vocab_size(s->tokenizer))
         n = tokenizer_decode(s->tokenizer, g->prev, g->next, &bytes, buffer);
     g->prev = tokenizer_next(s->tokenizer, g->prev, g->next);
+    if (stream->shaded) stream->shade = shade_of(g);
     if (stream_write(stream, bytes, n, e)) return -1;
     if (g->each && g->each(g->each_arg, g, g->next, g->logits, e)) return -1;
     if (stream->stopped) g->reason = "stop-text";

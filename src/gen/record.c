@@ -33,15 +33,6 @@ static int make_room(Record *r, Error *e) {
     return 0;
 }
 
-/* log of the sum of e^logit */
-static double log_sum(const float *logits, int n) {
-    float max = -INFINITY;
-    double sum = 0;
-    for (int i = 0; i < n; i++) max = fmaxf(max, logits[i]);
-    for (int i = 0; i < n; i++) sum += exp((double)(logits[i] - max));
-    return (double)max + log(sum);
-}
-
 /* The n likeliest, sorted; of equal ones the lowest id first. */
 static void find_likely(TokenLogprob *out, int n, const float *logits, int n_vocab, double sum) {
     int kept = 0;
@@ -78,7 +69,7 @@ static void print_likely(const Record *r, const Generator *g, int step) {
 int record_token(void *record, const Generator *g, int id, const float *logits, Error *e) {
     Record *r = record;
     if (make_room(r, e)) return -1;
-    double sum = logits ? log_sum(logits, g->session->model.config.vocab_size) : 0;
+    double sum = logits ? logits_log_sum(logits, g->session->model.config.vocab_size) : 0;
     r->chosen[r->n] = (TokenLogprob){id, logits ? (float)((double)logits[id] - sum) : 0};
     if (r->o->logprobs)
         find_likely(r->likely + (size_t)r->n * (size_t)r->o->logprobs, r->o->logprobs, logits,

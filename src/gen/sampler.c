@@ -302,3 +302,11 @@ void sampler_follow(Sampler *s, const Sampler *other) {
     for (int i = other->n_recent - 1; i >= 0; i--) sampler_accept(s, sampler_recent(other, i));
     if (s->chain && other->chain) chain_follow(s->chain, other->chain);
 }
+
+double logits_log_sum(const float *logits, int n) {
+    float max = -INFINITY;
+    double sum = 0;
+    for (int i = 0; i < n; i++) max = fmaxf(max, logits[i]);
+    for (int i = 0; i < n; i++) sum += exp((double)(logits[i] - max));
+    return (double)max + log(sum);
+}

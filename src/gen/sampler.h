@@ -111,6 +111,9 @@ int sampler_next_proposed(Sampler *s, float *logits, const Proposal *proposal);
 /* sampler_follow - takes over what another one looks back on: the text, and what Mirostat has learned. */
 void sampler_follow(Sampler *s, const Sampler *other);
 
+/* logits_log_sum - the logarithm of the sum of e^logits[n]: what a logit has more than it is a log probability. */
+double logits_log_sum(const float *logits, int n);
+
 /* sampler_draw - the candidate that u in [0, 1) falls on, of the n that sampler_filter left. */
 int sampler_draw(const Sampler *s, int n, double sum, double u);
 

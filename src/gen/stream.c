@@ -50,7 +50,10 @@ static size_t character_begun(const char *bytes, size_t n) {
 
 static int put(Stream *s, size_t n, Error *e) {
     if (n == 0) return 0;
-    if (!text_print(s->out, s->held, n, s->raw) || fflush(s->out) != 0)
+    if (s->shade) fprintf(s->out, "\033[38;5;%dm", s->shade);
+    bool printed = text_print(s->out, s->held, n, s->raw);
+    if (s->shade) fputs("\033[0m", s->out);
+    if (!printed || fflush(s->out) != 0)
         return fail(e, "standard output: expected to write %zu bytes, found %s", n, strerror(errno));
     if (s->copy && fwrite(s->held, 1, n, s->copy) != n)
         return fail(e, "output: memory: expected %zu bytes more, found less", n);

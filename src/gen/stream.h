@@ -13,6 +13,8 @@ typedef struct {
     char *held; /* [n_held] bytes that cannot be written yet */
     size_t n_held, room;
     bool raw;     /* for text_print: a terminal gets the bytes as they are */
+    bool shaded;  /* each token has a shade by its probability: */
+    int shade;    /* of 256 colors, what is written has this one; 0: none, and no bytes for it */
     bool stopped; /* a stop text came: what was before it is written, the rest is dropped */
 } Stream;
 

@@ -133,6 +133,7 @@ static int write_answer(Chat *c, const int *ids, int n, Error *e) {
     if (c->o.json && record_open(&c->record, &c->o, c->out, e)) return -1;
     stream_init(&stream, c->o.json ? c->record.text : c->out, c->o.stop, c->o.n_stop);
     stream.raw = c->o.raw;
+    stream.shaded = c->o.color && !c->o.json;
     stream.copy = open_memstream(&reply, &n_reply);
     int status = stream.copy ? 0 : fail(e, "chat: memory: expected some, found none");
     c->n_prompt = n;
@@ -226,7 +227,8 @@ int mode_chat(const Options *o, FILE *out, Error *e) {
     if (chat_sampling(&c.o, &c.session.checkpoint, e)) goto done;
     if (session_state(&c.session, &c.o, 0, e) || generator_init(&c.g, &c.o, &c.session, e)) goto done;
     if (o->json && generator_tell(&c.g, record_token, &c.record, o->json_lines || o->logprobs, e)) goto done;
-    if (c.terminal && !o->json && generator_tell(&c.g, NULL, NULL, true, e)) goto done; /* for /top */
+    bool seen = c.terminal || o->color; /* for /top, for the shades */
+    if (seen && !o->json && generator_tell(&c.g, NULL, NULL, true, e)) goto done;
     if (o->session && snapshot_open(o->session, &c.g, &c.turns, e)) goto done;
     if (o->system && turns_system(&c.turns, o->system, e)) goto done;
     if (run(&c, e) || (o->session && snapshot_write(o->session, &c.g, &c.turns, e))) goto done;

@@ -86,8 +86,9 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     size_t n_prompt = text ? size : (size_t)n * sizeof *ids;
     if (o->replay && receipt_prompt(o->replay, prompt, n_prompt, e)) goto done;
     bool recorded = o->json || o->receipt || o->replay;
-    if (recorded &&
-        (record_open(&record, o, out, e) || generator_tell(&g, record_token, &record, o->json_lines || o->logprobs, e)))
+    bool shaded = o->color && !o->json;
+    if (recorded && record_open(&record, o, out, e)) goto done;
+    if (generator_tell(&g, recorded ? record_token : NULL, &record, o->json_lines || o->logprobs || shaded, e))
         goto done;
     if (generator_prompt(&g, ids, n, e)) goto done;
     generator_say_seed(&g);
@@ -98,6 +99,7 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     }
     stream_init(&stream, o->json ? record.text : out, o->stop, o->n_stop);
     stream.raw = o->raw;
+    stream.shaded = shaded;
     if (recorded && !o->json) stream.copy = record.text;
     if (generator_text(&g, &stream, e)) goto done;
     if (o->json ? record_print(&record, &g, text, size, ids, n, e) : fputc('\n', out) == EOF || fflush(out)) {
