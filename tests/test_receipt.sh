@@ -24,6 +24,17 @@ for level in $("$RUN" --version | sed -n 's/^kernels: .* of //p'); do
         check "replay of $level with $j threads" diff "$tmp/$level.text" <("$RUN" --replay "$tmp/$level.json" -j $j 2>/dev/null)
     done
 done
+for receipt in ref avx2 avxvnni avx512; do
+    for level in ref avx2 avxvnni avx512; do
+        [ -e "$tmp/$receipt.json" ] && [ -e "$tmp/$level.json" ] && [ $receipt != $level ] || continue
+        RUN_CPU=$level "$RUN" --replay "$tmp/$receipt.json" >"$tmp/out" 2>"$tmp/err"
+        case $? in
+        0) check "$receipt's receipt by $level" diff "$tmp/$receipt.text" "$tmp/out" ;;
+        1) check "$receipt's receipt by $level: what differs" grep -q "found another from token.*CPU level: $receipt, here $level)" "$tmp/err" ;;
+        *) not_ok "$receipt's receipt by $level" "$(tail -n 1 "$tmp/err")" ;;
+        esac
+    done
+done
 RUN_CPU=ref "$RUN" weights/rung4 -t 0 -n 60 -i ROMEO: --deterministic --receipt "$tmp/f32.json" >"$tmp/f32.text" 2>/dev/null
 RUN_CPU=avx2 "$RUN" --replay "$tmp/f32.json" >"$tmp/out" 2>"$tmp/err"
 code=$?
@@ -33,6 +44,10 @@ check "another level gives the text again, or says what differs" sh -c "diff '$t
 check "replay succeeds" grep -q '^stop: ' <(tail -n 1 "$tmp/err")
 cp $M "$tmp/copy.gguf"
 check "a model elsewhere" diff "$tmp/text" <("$RUN" "$tmp/copy.gguf" --replay "$tmp/r.json" 2>/dev/null)
+cat $M <(echo) >"$tmp/other.gguf"
+check "the same text of another model" diff "$tmp/text" <("$RUN" "$tmp/other.gguf" --replay "$tmp/r.json" 2>"$tmp/err")
+check "is said" grep -q '^replay: the same text of another model: sha256 [0-9a-f]*, the receipt.s [0-9a-f]*$' "$tmp/err"
+check "and not of the same" sh -c '! grep -q ^replay' < <("$RUN" --replay "$tmp/r.json" 2>&1 >/dev/null)
 
 differs() { # NAME WORDS ARGS... - exit 1, and the last line says it
     local name=$1 words=$2

@@ -202,6 +202,16 @@ def keep():
     for kv in ("f32", "f16", "q8_0"):
         out = run(*args, "--keep", "10", "--kv-type", kv)
         check(f"--keep goes on, {kv}", b"decode: 300 tokens" in out.stderr and b"stop: steps" in out.stderr, out.stderr)
+        check(f"keys are moved without a word, {kv}", b"context:" not in out.stderr, out.stderr)
+    with tempfile.TemporaryDirectory() as directory:
+        windowed = shutil.copytree("weights/rung4", os.path.join(directory, "windowed"))
+        path = os.path.join(windowed, "config.json")
+        config = json.load(open(path))
+        config |= {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 16}
+        json.dump(config, open(path, "w"))
+        out = run(*args, "--keep", "10", "--batch", "16", model=windowed)
+        check("--keep reads the half anew where layers have a window, and says so once",
+              b"decode: 300 tokens" in out.stderr and out.stderr.count(b"read anew: layers with a window") == 1, out.stderr)
     out = run("-i", "A", "-n", "2", "--keep", "4", model="weights/rung0")
     check("--keep is refused where positions are learned", out.returncode == 1 and b"positions are learned" in out.stderr, out.stderr)
     out = run("-i", "A", "-n", "2", "--keep", "4", "--rope-scaling", "dynamic", "--rope-factor", "2")

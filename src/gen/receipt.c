@@ -130,13 +130,19 @@ int receipt_compare(const Receipt *r, const Generator *g, const char *text, size
                     int n_tokens, Error *e) {
     char model[SHA256_HEX], of_text[SHA256_HEX];
     hash_text(text, n_text, of_text);
-    if (strcmp(of_text, r->text_hash) == 0) return 0;
     hash_model(&g->session->checkpoint, model);
+    bool same_model = strcmp(model, r->model_hash) == 0;
+    if (strcmp(of_text, r->text_hash) == 0) {
+        if (!same_model && !g->o->quiet)
+            fprintf(g->o->log, "replay: the same text of another model: sha256 %.12s, the receipt's %.12s\n", model,
+                    r->model_hash);
+        return 0;
+    }
     int same = 0;
     while (same < n_tokens && same < r->n_tokens && tokens[same] == r->tokens[same]) same++;
     return fail(e,
                 "%s: text: expected the receipt's, found another from token %d on (model: %s; version: %s, here %s; "
                 "CPU level: %s, here %s)",
-                r->path, same, strcmp(model, r->model_hash) == 0 ? "the same" : "another", r->version,
-                g->o->program_version, r->cpu, kernels_best()->name);
+                r->path, same, same_model ? "the same" : "another", r->version, g->o->program_version, r->cpu,
+                kernels_best()->name);
 }

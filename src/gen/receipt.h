@@ -25,6 +25,7 @@ int receipt_write(const char *path, const Generator *g, const char *prompt, size
 /* receipt_prompt - 0 when the n bytes are the receipt's prompt. */
 int receipt_prompt(const Receipt *r, const char *prompt, size_t n, Error *e);
 
-/* receipt_compare - 0 when the text is the receipt's; else -1 with what is another: the model, from which token on. */
+/* receipt_compare - 0 when the text is the receipt's, and a note on g->o->log when the model is another; else -1 with
+ * what is another: the model, from which token on. */
 int receipt_compare(const Receipt *r, const Generator *g, const char *text, size_t n_text, const int *tokens,
                     int n_tokens, Error *e);

@@ -30,9 +30,13 @@ static int echo_prompt(const Options *o, const Session *s, const int *ids, int n
  * say (attention sinks: StreamingLLM, arXiv:2309.17453). */
 static int forget_half(Generator *g, void *arg, Error *e) {
     enum { SINKS = 4 };
-    (void)arg;
     int keep = g->o->keep > SINKS ? g->o->keep : SINKS, gone = (g->n_cached - keep) / 2;
+    bool *said = arg;
     if (gone < 1) return 0;
+    if (!*said && !g->o->quiet && kv_cache_wrapped(&g->session->state.attn.cache))
+        fprintf(g->o->log,
+                "context: full; the half that stays is read anew: layers with a window have kept no other\n");
+    *said = true;
     size_t n = (size_t)(g->n_cached - gone);
     int *ids = malloc(n * sizeof *ids);
     if (!ids) return fail(e, "context: memory: expected some, found none");
@@ -43,13 +47,14 @@ static int forget_half(Generator *g, void *arg, Error *e) {
     return status ? -1 : 1;
 }
 
-static int set_keep(Generator *g, Error *e) {
+static int set_keep(Generator *g, bool *said, Error *e) {
     const char *why = cache_shift_refused(&g->session->model);
     if (g->o->keep < 0) return 0;
     if (why)
         return fail(e, "%s: --keep: expected a model whose cached keys can be moved, found none: %s", g->o->checkpoint,
                     why);
     g->make_room = forget_half;
+    g->room_arg = said;
     return 0;
 }
 
@@ -74,12 +79,14 @@ int mode_generate(const Options *o, FILE *out, Error *e) {
     Stream stream = {0};
     Record record = {0};
     int *ids = NULL, n = 0, code = 1;
+    bool said = false; /* why --keep reads half of the context anew */
     char *text = NULL;
     size_t size = 0;
     if (o->receipt && file_can_write(o->receipt, e)) return 1;
     if (session_open(&s, o, SESSION_TOKENIZER, e)) return 1;
     if (session_prompt(&s, o, &ids, &n, &text, &size, e) || session_state(&s, o, 0, e) ||
-        generator_init(&g, o, &s, e) || set_keep(&g, e) || (o->session && snapshot_open(o->session, &g, NULL, e)))
+        generator_init(&g, o, &s, e) || set_keep(&g, &said, e) ||
+        (o->session && snapshot_open(o->session, &g, NULL, e)))
         goto done;
     /* What stands in for a prompt of ids is their list. */
     const char *prompt = text ? text : (const char *)ids;
