@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,8 +130,8 @@ static double product(double *size, const Mat *w, int r, const Rows *a, int row)
     for (int c = 0; c < w->cols; c++) {
         size_t at = ((size_t)(row / a->tile) * (size_t)a->blocks + (size_t)(c / QK)) * (size_t)a->tile +
                     (size_t)(row % a->tile);
-        double x = mat_is_quantized(w) ? (double)a->d[at] * a->q[at * QK + (size_t)(c % QK)]
-                                       : (double)a->x[(size_t)row * (size_t)a->dim + (size_t)c];
+        double x = mat_is_quantized(w) && a->kernels->int8 ? (double)a->d[at] * a->q[at * QK + (size_t)(c % QK)]
+                                                           : (double)a->x[(size_t)row * (size_t)a->dim + (size_t)c];
         sum += (double)piece[c] * x;
         *size += fabs((double)piece[c] * x);
     }
@@ -177,9 +178,9 @@ static void check_product(const Kernels *k, DType t, int rows, int cols, int n, 
 
 static void products(void **state) {
     const Kernels *k = level(state);
-    static const int shapes[][3] = {{1, 32, 1},    {4, 64, 1},   {5, 288, 2},   {17, 320, 3}, {33, 96, 9},
-                                    {40, 544, 13}, {70, 64, 17}, {3, 7, 5},     {19, 45, 4},  {36, 2112, 10},
-                                    {4, 256, 1},   {19, 512, 2}, {37, 2304, 11}};
+    static const int shapes[][3] = {{1, 32, 1},    {4, 64, 1},   {5, 288, 2},    {17, 320, 3},  {33, 96, 9},
+                                    {40, 544, 13}, {70, 64, 17}, {3, 7, 5},      {19, 45, 4},   {36, 2112, 10},
+                                    {4, 256, 1},   {19, 512, 2}, {37, 2304, 11}, {300, 1024, 9}};
     for (int t = 0; t < DTYPE_COUNT; t++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int extreme = 0; extreme < 2; extreme++)
@@ -208,6 +209,7 @@ static void gemm_is_exact(void **state) {
             Mat w = matrix((DType)t, ROWS, cols[c], false);
             for (int i = 0; i < N * cols[c]; i++) x[i] = random_unit();
             Rows a = act(k, x, N, cols[c], ROWS_TILE);
+            a.exact = !k->int8; /* blas adds up in one order only where it has to */
             for (int add = 0; add < 2; add++) {
                 for (int i = 0; i < N * ROWS; i++) all[i] = (float)i / 7;
                 k->gemm(all, ROWS, &w, 0, ROWS, &a, add);
@@ -261,7 +263,7 @@ static void exp_within_2_ulp(void **state) {
     assert_true(worst <= 2);
     float special[] = {-INFINITY, -1000, -88, 0, -0.0f}, y[5];
     k->exp(y, special, 5);
-    assert_true(y[0] == 0 && y[1] == 0 && y[2] == 0 && y[3] == 1 && y[4] == 1);
+    assert_true(y[0] == 0 && y[1] == 0 && y[2] >= 0 && y[2] < FLT_MIN && y[3] == 1 && y[4] == 1);
 }
 
 static void close_to(const float *a, const float *b, int n, float tolerance) {

@@ -3,7 +3,7 @@
 OPT      := -O1 # the intrinsics are the speed; with more gcc takes twice as long for them
 LDLIBS   := -lm
 LIB_CC   :=
-LEFT_OUT := src/dist/mpi.c src/kernels/levels.c src/kernels/avxvnni.c src/kernels/avx512.c \
+LEFT_OUT := src/dist/mpi.c src/kernels/levels.c src/kernels/blas.c src/kernels/avxvnni.c src/kernels/avx512.c \
     src/io/json.c src/io/safetensors.c src/checkpoint/hf% src/convert/% \
     src/tokenizer/unicode.c src/tokenizer/regex.c src/tokenizer/sp_check.c src/tokenizer/spm% \
     src/tokenizer/hf_files.c src/tokenizer/tiktoken.c src/tokenizer/gguf_models.c src/tokenizer/json% src/tokenizer/tokenizer_json.c \

@@ -248,7 +248,7 @@ void options_help(FILE *out, const char *program, const Mode *only) {
     }
     fputs(
         "\nenvironment:\n"
-        "  RUN_CPU           kernels to use: ref, avx2, avxvnni, avx512; on ARM ref, neon, neondot; default: the best "
+        "  RUN_CPU           kernels to use: ref, blas, avx2, avxvnni, avx512; on ARM neon, neondot; default: the best "
         "that the CPU has\n"
         "  RUN_MODELS        directories, with colons between, whose models can be given by name (-m models lists "
         "them)\n"

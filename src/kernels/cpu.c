@@ -10,10 +10,14 @@ bool mat_is_quantized(const Mat *w) {
     return dtype_info[w->dtype].int8;
 }
 
+static bool usable(const KernelLevel *l, unsigned level) {
+    return (l->needs & level) == l->needs && (!l->kernels->usable || l->kernels->usable());
+}
+
 const Kernels *kernels_named(const char *name) {
     unsigned level = cpu_level();
     for (const KernelLevel *l = kernel_levels; l->kernels; l++)
-        if (strcmp(l->kernels->name, name) == 0 && (l->needs & level) == l->needs) return l->kernels;
+        if (strcmp(l->kernels->name, name) == 0 && usable(l, level)) return l->kernels;
     return NULL;
 }
 
@@ -26,7 +30,7 @@ const Kernels *kernels_best(void) {
     const KernelLevel *from = kernel_levels;
     for (const KernelLevel *l = kernel_levels; wanted && l->kernels; l++)
         if (strcmp(l->kernels->name, wanted) == 0) from = l;
-    while ((from->needs & level) != from->needs) from++;
+    while (!usable(from, level)) from++;
     atomic_store(&best, from->kernels);
     return from->kernels;
 }

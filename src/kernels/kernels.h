@@ -44,6 +44,7 @@ typedef struct {
 
 struct Kernels {
     const char *name;         /* "ref", "avx2", "neondot", ...: of its file */
+    bool (*usable)(void);     /* NULL: wherever the CPU has what the level needs */
     bool int8;                /* quantized weights are multiplied with int8 activations */
     int tile_rows, tile_cols; /* of `tile` */
 
@@ -55,7 +56,7 @@ struct Kernels {
     void (*gemv)(float *y, const Mat *w, int from, int to, const Rows *a, int row, bool add);
 
     /* gemm - the same for all rows of a, row i at y + i * y_stride; a->tile is ROWS_TILE. One order of sums for each
-     * element, whatever n is. */
+     * element, whatever n is (blas: with a->exact). */
     void (*gemm)(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add);
 
     /* tile - c[i][0 .. tile_cols) = (add ? c[i] : 0) + sum over j < k of a[i][j] * b[j][col ..], for

@@ -1,13 +1,14 @@
 #include "kernels/kernels.h"
 
+extern const Kernels kernels_blas;
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2, kernels_avxvnni, kernels_avx512;
-const char kernel_level_names[] = "ref, avx2, avxvnni or avx512";
+const char kernel_level_names[] = "ref, blas, avx2, avxvnni or avx512";
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon, kernels_neondot;
-const char kernel_level_names[] = "ref, neon or neondot";
+const char kernel_level_names[] = "ref, blas, neon or neondot";
 #else
-const char kernel_level_names[] = "ref";
+const char kernel_level_names[] = "ref or blas";
 #endif
 
 const KernelLevel kernel_levels[] = {
@@ -19,6 +20,7 @@ const KernelLevel kernel_levels[] = {
     {&kernels_neondot, HAS_DOTPROD},
     {&kernels_neon, HAS_NEON},
 #endif
+    {&kernels_blas, 0},
     {&kernels_ref, 0},
     {NULL, 0},
 };

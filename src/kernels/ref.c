@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "kernels/ref.h"
 
 static bool all_finite(const float x[QK]) {
     bool finite = true;
@@ -12,7 +12,7 @@ static bool all_finite(const float x[QK]) {
     return finite;
 }
 
-static void quantize(int8_t *q, float *d, int16_t (*sum)[2], float *d_sum, int step, const float *x, int blocks) {
+void ref_quantize(int8_t *q, float *d, int16_t (*sum)[2], float *d_sum, int step, const float *x, int blocks) {
     for (int b = 0; b < blocks; b++, q += step * QK, d += step, sum += step, d_sum += step, x += QK) {
         float max = 0;
         for (int i = 0; i < QK; i++) max = fmaxf(max, fabsf(x[i]));
@@ -58,15 +58,15 @@ static void multiply(float *y, size_t y_stride, const Mat *w, int from, int to, 
     }
 }
 
-static void gemv(float *y, const Mat *w, int from, int to, const Rows *a, int row, bool add) {
+void ref_gemv(float *y, const Mat *w, int from, int to, const Rows *a, int row, bool add) {
     multiply(y, 0, w, from, to, a->x + (size_t)row * (size_t)a->dim, 1, a->dim, add);
 }
 
-static void gemm(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add) {
+void ref_gemm(float *y, size_t y_stride, const Mat *w, int from, int to, const Rows *a, bool add) {
     multiply(y, y_stride, w, from, to, a->x, a->n, a->dim, add);
 }
 
-enum { ROWS = 4, COLS = 16 };
+enum { ROWS = REF_TILE_ROWS, COLS = REF_TILE_COLS };
 
 /* x = b[j][col .. col + COLS) */
 static void tile_row(float x[COLS], const TileB *b, int col, int j) {
@@ -86,7 +86,7 @@ static void tile_row(float x[COLS], const TileB *b, int col, int j) {
     }
 }
 
-static void tile(float *const *c, const float *const *a, int m, const TileB *b, int col, int k, bool add) {
+void ref_tile(float *const *c, const float *const *a, int m, const TileB *b, int col, int k, bool add) {
     float sum[ROWS][COLS] = {0}, x[COLS];
     for (int i = 0; i < m && add; i++) memcpy(sum[i], c[i], sizeof sum[i]);
     for (int j = 0; j < k; j++) {
@@ -97,7 +97,7 @@ static void tile(float *const *c, const float *const *a, int m, const TileB *b, 
     for (int i = 0; i < m; i++) memcpy(c[i], sum[i], sizeof sum[i]);
 }
 
-static float softmax_step(float *s, int valid, int n, float *max, float *denom) {
+float ref_softmax_step(float *s, int valid, int n, float *max, float *denom) {
     float larger = *max;
     for (int i = 0; i < valid; i++) larger = fmaxf(larger, s[i]);
     float rescale = larger == *max ? 1 : expf(*max - larger), sum = 0;
@@ -108,26 +108,16 @@ static float softmax_step(float *s, int valid, int n, float *max, float *denom) 
     return rescale;
 }
 
-static void exps(float *y, const float *x, size_t n) {
+void ref_exp(float *y, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = expf(x[i]);
 }
 
-static void from_f16(float *y, const uint16_t *x, size_t n) {
+void ref_from_f16(float *y, const uint16_t *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = f16_to_f32(x[i]);
 }
 
-static void to_f16(uint16_t *y, const float *x, size_t n) {
+void ref_to_f16(uint16_t *y, const float *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = f32_to_f16(x[i]);
 }
 
-const Kernels kernels_ref = {.name = "ref",
-                             .tile_rows = ROWS,
-                             .tile_cols = COLS,
-                             .quantize = quantize,
-                             .gemv = gemv,
-                             .gemm = gemm,
-                             .tile = tile,
-                             .softmax_step = softmax_step,
-                             .exp = exps,
-                             .from_f16 = from_f16,
-                             .to_f16 = to_f16};
+const Kernels kernels_ref = {.name = "ref", .gemm = ref_gemm, REF_LOOPS};

@@ -1,11 +1,10 @@
 #include "modes/bench_machine.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/team.h"
+#include "kernels/blas.h"
 #include "kernels/kernels.h"
 #include "modes/int8_peak.h"
 
@@ -33,35 +32,6 @@ static void read_share(const Thread *t, void *arg) {
         }
     for (int j = 1; j < LINE; j++) a[0] ^= a[j];
     if (t->id < 64) r->sum[t->id] = a[0]; /* the sum is used, so that the reading is done */
-}
-
-/* OpenBLAS is loaded for this yardstick alone: its constructor takes memory and threads, and does not end where there
- * is too little address space. Its enumerations are C's ints. */
-enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
-typedef void Sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
-                   const float *b, int ldb, float beta, float *c, int ldc);
-
-typedef struct {
-    Sgemm *sgemm;     /* NULL: there is no OpenBLAS on this machine */
-    const char *core; /* the CPU it takes this one for */
-} Blas;
-
-/* The library stays loaded: its threads cannot be taken out of a running process. */
-static Blas blas_load(void) {
-    Blas blas = {NULL, "none"};
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY)
-        return blas; /* its constructor may loop */
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return blas;
-    *(void **)&blas.sgemm = dlsym(library, "cblas_sgemm");
-    char *(*core)(void);
-    void (*set_threads)(int);
-    *(void **)&core = dlsym(library, "openblas_get_corename");
-    *(void **)&set_threads = dlsym(library, "openblas_set_num_threads");
-    if (set_threads) set_threads(1); /* each of our threads has its share */
-    if (core) blas.core = core();
-    return blas;
 }
 
 typedef struct {
