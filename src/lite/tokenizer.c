@@ -9,6 +9,11 @@ int read_tokenizer_json(struct Tokenizer *t, const char *path, Error *e) {
     return fail(e, "%s: tokenizer: " EXPECTED ", found JSON", path);
 }
 
+int read_tokenizer_root(struct Tokenizer *t, const struct cJSON *root, const char *file, Error *e) {
+    (void)t, (void)root;
+    return fail(e, "%s: tokenizer: " EXPECTED ", found JSON", file);
+}
+
 int read_hf_directory(struct Tokenizer *t, const char *dir, Error *e) {
     (void)t;
     return fail(e, "%s: tokenizer: " EXPECTED ", found a directory", dir);
