@@ -83,7 +83,7 @@ extern const Kernels kernels_ref;
 
 /* KernelLevel - a table that is built in, and what the CPU must have for it; the fastest first, kernels_ref, which
  * needs nothing, and NULL last (levels.c; the small program has fewer, src/lite/levels.c). */
-enum { HAS_AVX2 = 1, HAS_AVXVNNI = 2, HAS_AVX512 = 4, HAS_NEON = 8, HAS_DOTPROD = 16, HAS_I8MM = 32 };
+enum { HAS_AVX2 = 1, HAS_AVXVNNI = 2, HAS_AVX512 = 4, HAS_NEON = 8, HAS_DOTPROD = 16 };
 typedef struct {
     const Kernels *kernels;
     unsigned needs;
