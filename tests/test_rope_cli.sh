@@ -76,7 +76,7 @@ refused "q8_0 of small heads" 1 "expected head_dim to be a multiple of 32 for q8
 levels="avx2, avxvnni or avx512"
 "$RUN" --version | grep -qw avx512 || levels="neon or neondot"
 export RUN_CPU=avx9
-refused "RUN_CPU of no level" 2 "RUN_CPU: expected ref, $levels, found 'avx9'" $f/base_hf -m info
+refused "RUN_CPU of no level" 2 "RUN_CPU: expected ref, blas, $levels, found 'avx9'" $f/base_hf -m info
 unset RUN_CPU
 
 model=
