@@ -147,11 +147,11 @@ line "another version on one rank" "rank 1: command line" -n 1 "$mpi" "$tmp/a/m.
     -n 1 "$tmp/other" "$tmp/a/m.gguf" -m logits --tokens 1
 cat >"$tmp/small" <<P
 #!/bin/bash
-[ "\$OMPI_COMM_WORLD_RANK" = 1 ] && ulimit -v 300000
+[ "\$OMPI_COMM_WORLD_RANK" = 1 ] && ulimit -v 1200000
 exec "$mpi" "\$@"
 P
 chmod +x "$tmp/small"
-line "too little memory on one rank" "rank 1: .*memory: expected" -n 2 "$tmp/small" weights/shakespeare.gguf --quiet -j 1 -n 2 -c 262144 -i a
+line "too little memory on one rank" "rank 1: .*memory: expected" -n 2 "$tmp/small" weights/shakespeare.gguf --quiet -j 1 -n 2 -c 1000000 -i a
 
 # ---- A rank that is killed ends all within ten seconds, one that stops after the time limit ----
 begin() { # begin N: that many ranks at work; victim is one of them

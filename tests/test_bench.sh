@@ -17,7 +17,7 @@ assert $2, d" "$tmp/out"
 # The limit of prefill is that of the products the level makes.
 for level in $("$RUN" --version | sed -n 's/^kernels: .* of //p'); do
     RUN_CPU=$level bench $quantized --json
-    if [ $level = ref ]; then is "ref multiplies in f32" "d['int8_gops'] == 0 and 'f32' in pp['limit'] and 'memory' in tg['limit']"
+    if [ $level = ref ] || [ $level = blas ]; then is "$level multiplies in f32" "d['int8_gops'] == 0 and 'f32' in pp['limit'] and 'memory' in tg['limit']"
     else is "$level multiplies in int8" "d['cpu'] != '$level' or (d['int8_gops'] > 1 and 'int8' in pp['limit'] and pp['fraction_of_limit'] > 0)"; fi
 done
 bench $quantized --json --precise
