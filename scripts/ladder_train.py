@@ -157,7 +157,7 @@ def evaluate(model, text, limit=None, window=None, score_from=None):
         for b, row in zip(group, loss):
             first = max(1 if b == 0 else size - stride, score_from or 1)
             nll += row[first - 1:].sum()
-            n_bytes += int(text.val_token_bytes[b + first:b + len(row)].sum())
+            n_bytes += int(text.val_token_bytes[b + first:b + 1 + len(row)].sum())
     model.train()
     return nll.item() / math.log(2) / n_bytes
 
@@ -335,6 +335,7 @@ def train(run, text, work, every=100):
 
 SECOND_SHARE = 0.85  # of the default's exported weights; the rest is its first run (arXiv:2109.01903)
 LR, ADAM_LR, VECTOR_LR = 0.01, 0.004, 0.0005  # of matrices, embeddings, vectors: bracketed by the comparison
+OWN_LR = {"rung2": 0.005}  # where another rate of the matrices is better than LR
 SHIPPED = (*ladder(), "default")
 
 
@@ -342,7 +343,7 @@ def shipped_runs(name):
     """The runs behind the weights of one model. The default is trained on the text as it is, then goes on with
     invented names for the speakers."""
     if name != "default":
-        return [Run(name, LR, ADAM_LR, 2000, batch=8, vector_lr=VECTOR_LR)]
+        return [Run(name, OWN_LR.get(name, LR), ADAM_LR, 2000, batch=8, vector_lr=VECTOR_LR)]
     first = Run("default", LR, ADAM_LR, 2000, batch=8, dropout=0.2, warmup=100, rename=0.0, vector_lr=VECTOR_LR)
     return [first, replace(first, steps=1600, start=first.tag, rename=0.5)]
 
@@ -351,11 +352,14 @@ def shipped_runs(name):
 
 STEPS, SEEDS = 200, (1, 2, 3)
 SHORT_TEXT = 8193  # tokens of the validation split that a short run is measured by
-SWEEP_LR = (0.005, 0.01, 0.02)  # of the matrices
-SWEPT = {"learned": "rung0", "rope": "rung4"}  # whose rate the others take: by their positions, those without by "rope"
+SWEEP_LR = (0.005, 0.01, 0.02)  # of the matrices; while the best is the last on a side, half or twice of it is tried too
 
 # As long as the shipped rung, which is the second, with the rate of the embeddings for norms too.
 LONG = [replace(shipped_runs("rung4")[0], vector_lr=vector_lr) for vector_lr in (0, VECTOR_LR)]
+# As long too, by the rates of matrices and embeddings; the shipped runs are among them.
+RATES = {"rung0": ((0.005, 0.004), (0.01, 0.004)), "rung1b": ((0.005, 0.004), (0.01, 0.004)),
+         "rung2": ((0.0025, 0.004), (0.005, 0.004), (0.01, 0.004), (0.01, 0.002)),
+         "rung3": ((0.005, 0.004), (0.01, 0.004))}
 
 
 def result_of(run, work):
@@ -364,48 +368,53 @@ def result_of(run, work):
 
 
 def best(runs, work):
-    """The run that ended lowest; None until all ended."""
+    """The run that ended lowest, of those where every layer attends to something; None until all ended."""
     results = [result_of(r, work) for r in runs]
-    return min(zip(runs, results), key=lambda p: p[1]["val_bits_per_byte"])[0] if all(results) else None
+    if not all(results):
+        return None
+    alive = [p for p in zip(runs, results) if min(x["score_std"] for x in p[1]["layers"]) >= DEAD]
+    return min(alive, key=lambda p: p[1]["val_bits_per_byte"])[0]
 
 
 def short_run(name, lr, seed=1):
     return Run(name, lr, ADAM_LR, STEPS, warmup=20, seed=seed)
 
 
-def sweep_runs(name):
-    """The sweep whose rate this model takes."""
-    return [short_run(SWEPT.get(config_of(name).positions, SWEPT["rope"]), lr) for lr in SWEEP_LR]
+def sweep_runs(name, work):
+    lrs = list(SWEEP_LR)
+    while (found := best([short_run(name, lr) for lr in lrs], work)) and found.lr in (lrs[0], lrs[-1]):
+        lrs = [lrs[0] / 2, *lrs] if found.lr == lrs[0] else [*lrs, lrs[-1] * 2]
+    return [short_run(name, lr) for lr in lrs]
+
+
+def rate_runs(name):
+    return [replace(shipped_runs(name)[0], lr=lr, adam_lr=adam_lr) for lr, adam_lr in RATES[name]]
 
 
 def seed_runs(name, work):
-    """The runs of one model, one a seed; none until its sweep ended."""
-    found = best(sweep_runs(name), work)
-    return [short_run(name, found.lr, seed) for seed in SEEDS] if found else []
+    """The runs of one model at the best rate of its sweep, one a seed."""
+    return [short_run(name, best(sweep_runs(name, work), work).lr, seed) for seed in SEEDS]
 
 
 def next_run(work):
-    """What the comparison does next: the sweeps, one seed of every rung and every way to tell positions, then the
-    other seeds, the long runs; None when all is done."""
-    for name in SWEPT.values():
-        for run in sweep_runs(name):
+    """What the comparison does next: the sweeps of all rungs and all ways to tell positions, the other seeds, the runs
+    that are as long as the rungs'; None when all is done."""
+    names = [*ladder(), *bakeoff()]
+    for runs in (sweep_runs, seed_runs):
+        for run in (run for name in names for run in runs(name, work)):
             if not result_of(run, work):
                 return run
-    names = [*ladder(), *bakeoff()]
-    plan = [seed_runs(name, work)[k] for k in range(len(SEEDS)) for name in names]
-    return next((run for run in [*plan, *LONG] if not result_of(run, work)), None)
+    rates = [run for name in RATES for run in rate_runs(name)]
+    return next((run for run in [*LONG, *rates] if not result_of(run, work)), None)
 
 
 def comparison(work):
-    """{name: its runs' results, those that are there}, and the sweeps'."""
-    def row(run):
-        r = result_of(run, work)
-        return r and {k: v for k, v in r.items() if k != "config"}
-    return {"sweeps": {name: [r for run in sweep_runs(name) if (r := row(run))] for name in SWEPT.values()},
-            "models": {name: {"config": asdict(config_of(name)),
-                              "runs": [r for run in seed_runs(name, work) if (r := row(run))]}
-                       for name in [*ladder(), *bakeoff()]},
-            "long": [r for run in LONG if (r := row(run))]}
+    """{name: its sweep, its seeds}, and the long runs."""
+    def found(runs):
+        return [{k: v for k, v in result_of(run, work).items() if k != "config"} for run in runs]
+    return {"models": {name: {"config": asdict(config_of(name)), "sweep": found(sweep_runs(name, work)),
+                              "runs": found(seed_runs(name, work))} for name in [*ladder(), *bakeoff()]},
+            "long": found(LONG), "rates": {name: found(rate_runs(name)) for name in RATES}}
 
 
 def main():

@@ -130,19 +130,20 @@ def band(values):
 
 
 def comparison():
-    """weights/losses/comparison.json as two tables: the sweeps, and a row a model."""
+    """weights/losses/comparison.json as tables: the sweeps, a row a model, the runs as long as the rungs'."""
     data = json.loads((ROOT / "weights/losses/comparison.json").read_text())
-    lines = ["learning rate    " + "  ".join(f"{r['lr']:>7g}" for r in data["sweeps"]["rung4"])]
-    for name, runs in data["sweeps"].items():
-        found = {r["lr"]: f"{r['val_bits_per_byte']:.4f}" for r in runs}
-        lines.append(f"{name:<17}" + "  ".join(f"{found.get(r['lr'], '-'):>7}" for r in data["sweeps"]["rung4"]))
-    lines += ["", f"{'model':<11}{'norm':<10}{'biases':<7}{'ffn':<7}{'positions':<11}{'KV':<3}{'parameters':>11}{'seeds':>6}  "
+    lrs = sorted({r["lr"] for row in data["models"].values() for r in row["sweep"]})
+    lines = [f"{'matrices':<11}" + "".join(f"{lr:>9g}" for lr in lrs)]
+    for name, row in data["models"].items():
+        found = {r["lr"]: f"{r['val_bits_per_byte']:.4f}" for r in row["sweep"]}
+        lines.append(f"{name:<11}" + "".join(f"{found.get(lr, '-'):>9}" for lr in lrs))
+    lines += ["", f"{'model':<11}{'norm':<10}{'biases':<7}{'ffn':<7}{'positions':<11}{'KV':<3}{'parameters':>11}{'rate':>7}{'seeds':>6}  "
                   f"{'bits/byte':<16}{'128..255':<16}{'256..511':<16}least"]
     for name, row in data["models"].items():
         runs, c = row["runs"], row["config"]
         if runs:
             lines.append(f"{name:<11}{c['norm']:<10}{'yes' if c['biases'] else 'no':<7}{c['ffn']:<7}{c['positions']:<11}"
-                         f"{c['n_kv_heads']:<3}{runs[0]['params']:>11}{len(runs):>6}  "
+                         f"{c['n_kv_heads']:<3}{runs[0]['params']:>11}{runs[0]['lr']:>7g}{len(runs):>6}  "
                          + "".join(f"{band([r[k] for r in runs]):<16}" for k in
                                    ("val_bits_per_byte", "inside_bits_per_byte", "beyond_bits_per_byte"))
                          + f"{min(x['score_std'] for r in runs for x in r['layers']):.2f}")
@@ -152,6 +153,12 @@ def comparison():
               f"{'rate':<8}{'bits/byte':<10}" + "".join(f"{x['layer']:>7}" for x in long[0]["layers"]) + f"{'norm 0':>9}"]
     lines += [f"{r['vector_lr'] or r['adam_lr']:<8g}{r['val_bits_per_byte']:<10.4f}" + "".join(f"{x['score_std']:>7.2f}" for x in r["layers"])
               + f"{r['layers'][0]['norm_weight']:>9.3f}" for r in long]
+    rates = {name: {(r["lr"], r["adam_lr"]): r["val_bits_per_byte"] for r in runs} for name, runs in data["rates"].items()}
+    lines += ["", "The rungs for as long, by the rates of matrices and embeddings; bits/byte of the whole split:",
+              f"{'matrices':<10}{'embeddings':<12}" + "".join(f"{name:>9}" for name in rates)]
+    for rate in sorted({key for runs in rates.values() for key in runs}):
+        cells = (f"{runs[rate]:.4f}" if rate in runs else "-" for runs in rates.values())
+        lines.append(f"{rate[0]:<10g}{rate[1]:<12g}" + "".join(f"{cell:>9}" for cell in cells))
     return "\n".join(lines)
 
 
