@@ -304,9 +304,9 @@ void sampler_follow(Sampler *s, const Sampler *other) {
 }
 
 double logits_log_sum(const float *logits, int n) {
-    float max = -INFINITY;
-    double sum = 0;
-    for (int i = 0; i < n; i++) max = fmaxf(max, logits[i]);
-    for (int i = 0; i < n; i++) sum += exp((double)(logits[i] - max));
+    float max = logits[0];
+    for (int i = 1; i < n; i++) max = fmaxf(max, logits[i]);
+    double sum = exp((double)(logits[0] - max));
+    for (int i = 1; i < n; i++) sum += exp((double)(logits[i] - max));
     return (double)max + log(sum);
 }
