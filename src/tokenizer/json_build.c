@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds item to object under key; false, and item is gone, when out of memory. */
-static bool add(cJSON *object, const char *key, cJSON *item) {
+bool build_add(cJSON *object, const char *key, cJSON *item) {
     if (item && cJSON_AddItemToObject(object, key, item)) return true;
     cJSON_Delete(item);
     return false;
@@ -12,19 +11,21 @@ static bool add(cJSON *object, const char *key, cJSON *item) {
 
 static bool put(cJSON *object, const char *key, cJSON *item) {
     cJSON_DeleteItemFromObjectCaseSensitive(object, key);
-    return add(object, key, item);
+    return build_add(object, key, item);
+}
+
+cJSON *build_decoder(void) {
+    return cJSON_Parse("{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": "
+                       "\"\u2581\"}, \"content\": \" \"}, {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}]}");
 }
 
 bool build_llama_steps(cJSON *root, LlamaSteps steps) {
     static const char METASPACE[] =
         "{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": \"first\", \"split\": false}";
-    static const char DECODER[] = "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": "
-                                  "{\"String\": \"\u2581\"}, \"content\": \" \"}, {\"type\": \"ByteFallback\"}, "
-                                  "{\"type\": \"Fuse\"}]}";
     static const char STRIP[] = "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}";
     const char *scheme = !steps.add_prefix_space ? "never" : steps.legacy ? "always" : "first";
     cJSON *model = cJSON_GetObjectItemCaseSensitive(root, "model");
-    cJSON *words = cJSON_Parse(METASPACE), *decoder = cJSON_Parse(DECODER);
+    cJSON *words = cJSON_Parse(METASPACE), *decoder = build_decoder();
     cJSON *list = cJSON_GetObjectItemCaseSensitive(decoder, "decoders");
     bool ok = put(words, "prepend_scheme", cJSON_CreateString(scheme));
     if (ok && steps.add_prefix_space) {
@@ -51,7 +52,7 @@ bool build_spaces(cJSON *root, bool prefix) {
                                  "\"content\": \"\u2581\"}]}";
     cJSON *steps = cJSON_Parse(SPACES);
     if (!prefix) cJSON_DeleteItemFromArray(cJSON_GetObjectItem(steps, "normalizers"), 0);
-    return add(root, "normalizer", steps);
+    return build_add(root, "normalizer", steps);
 }
 
 cJSON *build_words(cJSON *root) {
@@ -74,12 +75,12 @@ bool build_add_token(cJSON *root, int id, const char *content, const cJSON *flag
     static const char *const keys[] = {"lstrip", "rstrip", "single_word", "normalized", "special"};
     cJSON *token = cJSON_CreateObject(), *list = cJSON_GetObjectItemCaseSensitive(root, "added_tokens");
     if (!list) list = cJSON_AddArrayToObject(root, "added_tokens");
-    bool ok =
-        list && token && add(token, "id", cJSON_CreateNumber(id)) && add(token, "content", cJSON_CreateString(content));
+    bool ok = list && token && build_add(token, "id", cJSON_CreateNumber(id)) &&
+              build_add(token, "content", cJSON_CreateString(content));
     for (size_t i = 0; ok && i < sizeof keys / sizeof *keys; i++) {
         const cJSON *flag = cJSON_GetObjectItemCaseSensitive(flags, keys[i]);
-        if (i == 4 && special >= 0) ok = add(token, keys[i], cJSON_CreateBool(special));
-        else if (cJSON_IsBool(flag)) ok = add(token, keys[i], cJSON_CreateBool(cJSON_IsTrue(flag)));
+        if (i == 4 && special >= 0) ok = build_add(token, keys[i], cJSON_CreateBool(special));
+        else if (cJSON_IsBool(flag)) ok = build_add(token, keys[i], cJSON_CreateBool(cJSON_IsTrue(flag)));
     }
     if (ok && cJSON_AddItemToArray(list, token)) return true;
     cJSON_Delete(token);
@@ -128,9 +129,9 @@ cJSON *build_from_gpt2(const char *vocab_path, const char *merges_path, bool qwe
     }
     cJSON *root = cJSON_Parse(qwen2 ? QWEN2_ROOT : GPT2_ROOT);
     cJSON *model = cJSON_GetObjectItem(root, "model"), *words = cJSON_GetObjectItem(root, "pre_tokenizer");
-    bool added = add(model, "vocab", vocab); /* both are gone when they could not be added */
-    added = add(model, "merges", merges) && added;
-    if (added && (qwen2 || add(words, "add_prefix_space", cJSON_CreateBool(add_prefix_space)))) return root;
+    bool added = build_add(model, "vocab", vocab); /* both are gone when they could not be added */
+    added = build_add(model, "merges", merges) && added;
+    if (added && (qwen2 || build_add(words, "add_prefix_space", cJSON_CreateBool(add_prefix_space)))) return root;
     cJSON_Delete(root);
     fail(e, "%s: memory: expected some, found none", vocab_path);
     return NULL;

@@ -26,6 +26,11 @@ cJSON *build_from_gpt2(const char *vocab_path, const char *merges_path, bool qwe
 struct Tokenizer;
 cJSON *build_from_scores(const struct Tokenizer *t, Error *e);
 
+/* build_add - adds item to object under key; false, and item is gone, when out of memory. build_decoder - spaces for
+ * U+2581, then tokens of bytes; NULL when out of memory. */
+bool build_add(cJSON *object, const char *key, cJSON *item);
+cJSON *build_decoder(void);
+
 /* build_spaces - root's normalizer: U+2581 for each space, and with prefix one before each text. build_words - the list
  * of root's pre_tokenizer. build_split - one more of it: the matches are words of their own. False or NULL when out of
  * memory. */

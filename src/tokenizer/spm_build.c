@@ -274,9 +274,8 @@ static char *user_expression(const Spm *m, int *n) {
 }
 
 static bool add_words(cJSON *root, const Spm *m, const char *expression, bool legacy) {
-    cJSON *sequence = cJSON_AddObjectToObject(root, "pre_tokenizer");
-    cJSON *list = cJSON_AddArrayToObject(sequence, "pretokenizers");
-    if (!cJSON_AddStringToObject(sequence, "type", "Sequence") || !list) return false;
+    cJSON *list = build_words(root);
+    if (!list) return false;
     if (m->prefix && !step(list, legacy ? "{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": "
                                           "\"always\", \"split\": false}"
                                         : "{\"type\": \"Metaspace\", \"replacement\": \"\u2581\", \"prepend_scheme\": "

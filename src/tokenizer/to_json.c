@@ -9,12 +9,6 @@
 #include "tokenizer/json_build.h"
 #include "tokenizer/trial.h"
 
-static bool add(cJSON *object, const char *key, cJSON *item) {
-    if (item && cJSON_AddItemToObject(object, key, item)) return true;
-    cJSON_Delete(item);
-    return false;
-}
-
 /* ---- Byte-pair encoding by ranks ------------------------------------------------------------------ */
 
 /* Room for the text of any piece, or of two with a space between. */
@@ -56,9 +50,6 @@ static bool add_merges(cJSON *model, const Tokenizer *t, char *text) {
 static bool add_ranked_steps(cJSON *root, const Tokenizer *t) {
     static const char LETTERS[] =
         "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": false}";
-    static const char DECODER[] = "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": "
-                                  "{\"String\": \"\u2581\"}, \"content\": \" \"}, {\"type\": \"ByteFallback\"}, "
-                                  "{\"type\": \"Fuse\"}]}";
     bool letters = t->bpe.byte_level;
     cJSON *words = build_words(root), *last = letters ? cJSON_Parse(LETTERS) : NULL;
     bool ok = words != NULL;
@@ -69,8 +60,8 @@ static bool add_ranked_steps(cJSON *root, const Tokenizer *t) {
         ok = false;
     }
     if (ok && !letters) ok = build_spaces(root, false);
-    if (ok && t->pre->flags & PRE_NFC) ok = add(root, "normalizer", cJSON_Parse("{\"type\": \"NFC\"}"));
-    return ok && add(root, "decoder", cJSON_Parse(letters ? LETTERS : DECODER));
+    if (ok && t->pre->flags & PRE_NFC) ok = build_add(root, "normalizer", cJSON_Parse("{\"type\": \"NFC\"}"));
+    return ok && build_add(root, "decoder", letters ? cJSON_Parse(LETTERS) : build_decoder());
 }
 
 static cJSON *build_from_ranks(const Tokenizer *t, Error *e) {
@@ -143,7 +134,7 @@ static bool add_template(cJSON *root, const Tokenizer *t) {
     cJSON *processor = cJSON_AddObjectToObject(root, "post_processor");
     bool ok = cJSON_AddStringToObject(processor, "type", "TemplateProcessing");
     cJSON *single = cJSON_AddArrayToObject(processor, "single");
-    ok = ok && add(processor, "pair", cJSON_Parse(PAIR));
+    ok = ok && build_add(processor, "pair", cJSON_Parse(PAIR));
     cJSON *special = cJSON_AddObjectToObject(processor, "special_tokens");
     cJSON *sequence = cJSON_Parse("{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}");
     for (int i = 0; i < t->n_before && ok; i++) ok = add_around(single, special, t, t->before[i]);
