@@ -204,6 +204,9 @@ typedef struct LayerKind {
 int layer_kinds(Checkpoint *ck, const Facts *f, const char *path, const char *prefix, Error *e);
 void layer_rope(Checkpoint *ck);
 
+/* layer_is_dense - has the layer (-1: none) one FFN among layers with experts? */
+bool layer_is_dense(const Checkpoint *ck, int layer);
+
 /* dense_config - the config as a layer without experts sees it: that of a dense model. layer_config - as a layer sees
  * it. dense_layers - after dense of each layer is set: the Config of a model where none, or every one, is. */
 Config dense_config(Config c);

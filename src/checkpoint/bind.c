@@ -136,9 +136,8 @@ static int bind_tensor(Checkpoint *ck, const Tensor *t, const Seen *seen, Weight
 
 /* The first layer that has experts, or has none, as this one. */
 static int first_alike(const Checkpoint *ck, int layer) {
-    const LayerKind *k = ck->layer_kinds;
     for (int i = 0; i < layer; i++)
-        if (!k || k[i].dense == k[layer].dense) return i;
+        if (layer_is_dense(ck, i) == layer_is_dense(ck, layer)) return i;
     return layer;
 }
 
@@ -183,8 +182,8 @@ int checkpoint_bind(Checkpoint *ck, Config *config, Weights *weights, Error *e) 
     if (!ck->layers || !seen.there || (n_experts && !ck->experts))
         status = fail(e, "%s: memory: expected some, found none", ck->path);
     for (size_t i = 0; i < n_layers * n_experts && !status; i++) {
-        bool dense = ck->layer_kinds && ck->layer_kinds[i / n_experts].dense;
-        ck->layers[i / n_experts].moe.experts = dense ? NULL : &ck->experts[i / n_experts * n_experts];
+        size_t layer = i / n_experts;
+        ck->layers[layer].moe.experts = layer_is_dense(ck, (int)layer) ? NULL : &ck->experts[layer * n_experts];
         ck->experts[i].alpha = c->moe.alpha;
         ck->experts[i].limit = c->moe.limit;
     }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "checkpoint/hf.h"
@@ -26,12 +25,6 @@ static int dtype_of(const char *dtype) {
     return -1;
 }
 
-void hf_give_back(const SafeTensor *t) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t from = ((uintptr_t)t->data + page - 1) / page * page, to = ((uintptr_t)t->data + t->bytes) / page * page;
-    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
-}
-
 /* GPT-2's Conv1D keeps [in, out]; every product here wants [out, in]. The mapped pages are given
  * back. */
 static int transpose(Loader *l, Mat *m, const SafeTensor *t) {
@@ -40,7 +33,7 @@ static int transpose(Loader *l, Mat *m, const SafeTensor *t) {
     if (!copy) return -1;
     for (size_t o = 0; o < out; o++)
         for (size_t i = 0; i < in; i++) memcpy(copy + (o * in + i) * each, t->data + (i * out + o) * each, each);
-    hf_give_back(t);
+    file_release(NULL, t->data, t->bytes);
     m->data = copy;
     m->rows = (int)out;
     m->cols = (int)in;

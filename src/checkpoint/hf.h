@@ -15,9 +15,6 @@ int hf_config_read(Checkpoint *ck, const char *path, HfConfig *hf, Error *e);
 /* hf_generation_read - adds the end tokens of a generation_config.json. */
 int hf_generation_read(Checkpoint *ck, const char *path, Error *e);
 
-/* hf_give_back - the pages of a tensor that has been copied. */
-void hf_give_back(const SafeTensor *t);
-
 /* ---- Blocks and scales (mxfp4.c) ----------------------------------------------------------------- */
 
 typedef struct {

@@ -254,10 +254,12 @@ Config dense_config(Config c) {
     return c;
 }
 
+bool layer_is_dense(const Checkpoint *ck, int layer) {
+    return layer >= 0 && layer < ck->config.n_layers && ck->layer_kinds && ck->layer_kinds[layer].dense;
+}
+
 Config layer_config(const Checkpoint *ck, int layer) {
-    const Config *c = &ck->config;
-    bool dense = layer >= 0 && layer < c->n_layers && ck->layer_kinds && ck->layer_kinds[layer].dense;
-    return dense ? dense_config(*c) : *c;
+    return layer_is_dense(ck, layer) ? dense_config(ck->config) : ck->config;
 }
 
 void dense_layers(Checkpoint *ck) {

@@ -48,7 +48,7 @@ static int add_both(Checkpoint *ck, const Mxfp4Pair *p, const File *file, Error 
         for (size_t g = 0; g < groups; g++)
             pack(&blocks[to * groups + g], t[0].data + (r * groups + g) * (QK / 2), t[1].data[r * groups + g]);
     }
-    for (int half = 0; half < 2; half++) hf_give_back(&t[half]);
+    for (int half = 0; half < 2; half++) file_release(NULL, t[half].data, t[half].bytes);
     m.data = blocks;
     return checkpoint_add(ck, &p->at, file, p->name, m, SPLIT_BLOCKS, e);
 }

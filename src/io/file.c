@@ -153,8 +153,8 @@ void file_close(File *f) {
 
 /* The whole pages among bytes [from, from + n); false: there are none, or they are not of this mapping. */
 static bool whole_pages(const File *f, const void *from, size_t n, uintptr_t *first, uintptr_t *end) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)f->data, at = (uintptr_t)from;
-    if (at < begin || at - begin > f->size || n > f->size - (at - begin)) return false;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = f ? (uintptr_t)f->data : 0, at = (uintptr_t)from;
+    if (f && (at < begin || at - begin > f->size || n > f->size - (at - begin))) return false;
     *first = (at + page - 1) / page * page;
     *end = (at + n) / page * page;
     return *end > *first;

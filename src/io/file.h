@@ -38,7 +38,8 @@ int file_can_write(const char *path, Error *e);
  * and cannot come back by being near to others. Does nothing when they lie elsewhere. */
 void file_drop(const File *f, const void *from, size_t n);
 
-/* file_release - the same pages are not resident any more, until they are read again. */
+/* file_release - the same pages are not resident any more, until they are read again. f NULL: the bytes are known to be
+ * a mapping's. */
 void file_release(const File *f, const void *from, size_t n);
 
 enum { FILE_PATH = 4096 };
