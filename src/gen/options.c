@@ -372,7 +372,9 @@ static int check(Options *o, const Mode *mode, Error *e) {
     const char *cpu = getenv("RUN_CPU");
     const KernelLevel *level = kernel_levels;
     while (cpu && *cpu && level->kernels && strcmp(level->kernels->name, cpu) != 0) level++;
-    if (!level->kernels) return fail(e, "RUN_CPU: expected %s, found '%.40s'", kernel_level_names, cpu);
+    char levels[KERNELS_LIST];
+    kernels_list(levels);
+    if (!level->kernels) return fail(e, "RUN_CPU: expected %s, found '%.40s'", levels, cpu);
     /* Modes whose numbers are held against a float32 reference keep activations, keys and values in f32. */
     bool exact = strchr("lvpa", mode->letter) != NULL;
     if (o->precise == SWITCH_DEFAULT) o->precise = exact ? SWITCH_ON : SWITCH_OFF;

@@ -1,5 +1,6 @@
 /* cpu - which tables this machine can run, and the choice among them. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,17 @@ bool mat_is_quantized(const Mat *w) {
 
 static bool usable(const KernelLevel *l, unsigned level) {
     return (l->needs & level) == l->needs && (!l->kernels->usable || l->kernels->usable());
+}
+
+void kernels_list(char out[KERNELS_LIST]) {
+    int n = 0;
+    size_t at = 0;
+    while (kernel_levels[n].kernels) n++;
+    for (int i = n; i-- > 0 && at < KERNELS_LIST;)
+        at += (size_t)snprintf(out + at, KERNELS_LIST - at, "%s%s", kernel_levels[i].kernels->name,
+                               i > 1    ? ", "
+                               : i == 1 ? " or "
+                                        : "");
 }
 
 const Kernels *kernels_named(const char *name) {

@@ -89,7 +89,10 @@ typedef struct {
     unsigned needs;
 } KernelLevel;
 extern const KernelLevel kernel_levels[];
-extern const char kernel_level_names[]; /* for a message: "ref, avx2 or ..." */
+
+/* kernels_list - their names, the slowest first: "ref, avx2 or ...". */
+enum { KERNELS_LIST = 80 };
+void kernels_list(char out[KERNELS_LIST]);
 
 /* cpu_level - what this CPU has of them. */
 unsigned cpu_level(void);

@@ -3,12 +3,8 @@
 extern const Kernels kernels_blas;
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2, kernels_avxvnni, kernels_avx512;
-const char kernel_level_names[] = "ref, blas, avx2, avxvnni or avx512";
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon, kernels_neondot;
-const char kernel_level_names[] = "ref, blas, neon or neondot";
-#else
-const char kernel_level_names[] = "ref or blas";
 #endif
 
 const KernelLevel kernel_levels[] = {

@@ -3,12 +3,8 @@
 
 #if defined(__x86_64__)
 extern const Kernels kernels_avx2;
-const char kernel_level_names[] = "ref or avx2";
 #elif defined(__aarch64__)
 extern const Kernels kernels_neon, kernels_neondot;
-const char kernel_level_names[] = "ref, neon or neondot";
-#else
-const char kernel_level_names[] = "ref";
 #endif
 
 const KernelLevel kernel_levels[] = {
