@@ -4,13 +4,6 @@
 
 #include "checkpoint/mistake.h"
 
-static float *keep(Fixture *f, size_t n) {
-    float *x = calloc(n, sizeof *x);
-    assert_non_null(x);
-    f->owned[f->n_owned++] = x;
-    return x;
-}
-
 /* A copy of a matrix whose rows come from where from[row] says. */
 static Mat rows_moved(Fixture *f, const Mat *w, const int *from) {
     float *data = keep(f, (size_t)w->rows * (size_t)w->cols);
@@ -108,6 +101,18 @@ static void heads_permuted_with_the_wrong_count(void **state) {
     f.layers[1].attn.wk = rows_moved(&f, &f.layers[1].attn.wk, from);
     CHECK(&f, "layers.1.k",
           "heads permuted with the wrong count: the rows of wk were reordered as 4 heads of 4, it has 2 of 8");
+    fixture_close(&f);
+}
+
+/* Rows of wk alone in the order of the other pairing: q and k then meet feature by feature as nobody meant. */
+static void one_matrix_in_the_other_order(void **state) {
+    (void)state;
+    Fixture f;
+    fixture_open(&f, "base_hf", "base");
+    int from[64], d = f.config.head_dim;
+    for (int r = 0; r < f.layers[1].attn.wk.rows; r++) from[r] = r / d * d + (r % 2) * d / 2 + r % d / 2;
+    f.layers[1].attn.wk = rows_moved(&f, &f.layers[1].attn.wk, from);
+    CHECK(&f, "layers.1.k", "wk: its rows are in the order of the other pairing than those of the other matrices");
     fixture_close(&f);
 }
 
@@ -209,6 +214,8 @@ static void position_offset(void **state) {
            (size_t)(f.ref.n * f.config.n_heads * f.config.head_dim) * sizeof *q_rot);
     turn_rows(&f.config, q_rot, f.ref.n, f.config.n_heads, 1);
     CHECK(&f, "layers.0.q_rot", "position offset: the reference rotates token t to position t+1");
+    for (int i = 0; i < f.ref.n * f.config.n_heads * f.config.head_dim; i += 2) q_rot[i] *= -1;
+    CHECK(&f, "layers.0.q_rot", "RoPE: the reference's q_rot is no rotation of its q by pairs (i, i + 4)");
     fixture_close(&f);
 }
 
@@ -387,6 +394,14 @@ static void strange_references_are_refused(void **state) {
     e = (Error){0};
     assert_int_equal(trace_read(&t, FIXTURES "none.safetensors", &f.config, &e), -1);
     fixture_close(&f);
+    int tokens[33] = {0};
+    Model m;
+    fixture_open(&f, "gpt2_hf", "../gpt2.ref");
+    model_init(&m, &f.config, &f.weights);
+    e = (Error){0};
+    assert_int_equal(trace_run(&t, &m, tokens, 33, 1, NULL, NULL, NULL, &e), -1);
+    assert_string_equal(e.text, "verify: tokens: expected at most the model's context of 32, found 33");
+    fixture_close(&f);
 }
 
 int main(void) {
@@ -396,6 +411,7 @@ int main(void) {
         cmocka_unit_test(theta),
         cmocka_unit_test(scaling),
         cmocka_unit_test(heads_permuted_with_the_wrong_count),
+        cmocka_unit_test(one_matrix_in_the_other_order),
         cmocka_unit_test(heads_mapped_wrongly),
         cmocka_unit_test(groups_interleaved),
         cmocka_unit_test(v_rotated),

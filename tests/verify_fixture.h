@@ -27,6 +27,7 @@ typedef struct {
     int n_owned;
 } Fixture;
 
+/* reference NULL: the model alone. */
 static void fixture_open(Fixture *f, const char *model, const char *reference) {
     char path[256];
     Error e = {0};
@@ -34,8 +35,10 @@ static void fixture_open(Fixture *f, const char *model, const char *reference) {
     snprintf(path, sizeof path, FIXTURES "%s", model);
     if (checkpoint_open(&f->ck, path, &e) || checkpoint_bind(&f->ck, &f->config, &f->weights, &e))
         fail_msg("%s", e.text);
+    assert_in_range(f->config.n_layers, 1, sizeof f->layers / sizeof *f->layers);
     memcpy(f->layers, f->weights.layers, (size_t)f->config.n_layers * sizeof *f->layers);
     f->weights.layers = f->layers;
+    if (!reference) return;
     snprintf(path, sizeof path, FIXTURES "verify/%s.safetensors", reference);
     if (trace_read(&f->ref, path, &f->config, &e)) fail_msg("%s", e.text);
 }
@@ -44,6 +47,14 @@ static void fixture_close(Fixture *f) {
     for (int i = 0; i < f->n_owned; i++) free(f->owned[i]);
     trace_close(&f->ref);
     checkpoint_close(&f->ck);
+}
+
+/* Zeros that live as long as the fixture. */
+static inline float *keep(Fixture *f, size_t n) {
+    float *x = calloc(n, sizeof *x);
+    assert_non_null(x);
+    f->owned[f->n_owned++] = x;
+    return x;
 }
 
 typedef void Doctor(Fixture *f, Trace *ours);

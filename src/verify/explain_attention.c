@@ -153,7 +153,7 @@ void explain_projection(Case *c) {
     } else if (c->here) {
         explain_arithmetic(c, matrix);
     } else if (!in) {
-        explain_say(c, "%s: other weights", matrix);
+        explain_say(c, "%s: the reference lacks its input, attn_norm", matrix);
     } else if (not_transposed(c, in, bias, is_q ? 0 : is_k ? w->wq.rows : w->wq.rows + w->wk.rows, cols)) {
         explain_say(c, NOT_TRANSPOSED, "wq, wk and wv");
     } else {
