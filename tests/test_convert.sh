@@ -199,8 +199,8 @@ refused "weights of experts that llama.cpp does not have" 1 "weights of the expe
 refused "experts in a .bin" 1 "LLaMA" $F/families/mixtral -m convert -o "$dir/no.bin"
 refused "settings that .bin has no place for" 1 "LLaMA" $F/families/qwen3 -m convert -o "$dir/no.bin"
 empty "nothing is left of a refused conversion" "$(find "$dir" -maxdepth 1 -name 'no*')"
-for target in no.gguf no.bin nodir; do # the file-size limit stands in for a full disk; its signal must not end the program
-    (ulimit -f 20; "$RUN" $F/base.gguf -m convert -o "$dir/$target" >/dev/null 2>"$dir/err")
+for target in no.gguf no.bin nodir; do # 40 KiB a file stand in for a full disk; the signal must not end the program
+    (ulimit -f 40; "$RUN" $F/base.gguf -m convert -o "$dir/$target" >/dev/null 2>"$dir/err")
     code=$?
     if [ $code -eq 1 ] && grep -q '^run: .*: writing: expected success, found File too large$' "$dir/err" && [ "$(wc -l <"$dir/err")" -eq 1 ] &&
         ! ls "$dir"/no* >/dev/null 2>&1; then ok "a disk that is full, $target"
