@@ -215,7 +215,7 @@ static void min_p(Chain *c, const Sampler *s) {
 
 static int by_p(const void *a, const void *b) {
     float x = ((const Token *)a)->p, y = ((const Token *)b)->p;
-    return (x > y) - (x < y);
+    return x != y ? (x > y) - (x < y) : by_logit(a, b);
 }
 
 /* The tokens whose surprise is nearest to the entropy, until they hold the probability. Meister et al.,

@@ -103,7 +103,9 @@ static int scan_hub(ModelList *m, const char *hub, Error *e) {
 }
 
 static int by_name(const void *a, const void *b) {
-    return strcasecmp(((const FoundModel *)a)->name, ((const FoundModel *)b)->name);
+    const FoundModel *x = a, *y = b;
+    int order = strcasecmp(x->name, y->name);
+    return order ? order : strcmp(x->name, y->name);
 }
 
 int models_scan(ModelList *m, Error *e) {
