@@ -54,11 +54,22 @@ int g2l_context(const G2L *g) { return g->session.state.options.n_ctx; }
 typedef struct {
     int (*text)(void *arg, const char *bytes, size_t n);
     void *arg;
+    char *bytes; /* [n] all that was written */
+    size_t n, n_read;
+    bool enough;
 } Reader;
 
-static ssize_t pass_on(void *cookie, const char *bytes, size_t n) {
-    const Reader *r = cookie;
-    return r->text && r->text(r->arg, bytes, n) ? 0 : (ssize_t)n; /* 0: the stream fails, which ends the text */
+/* The bytes that the reader has not had. */
+static void pass_on(Reader *r) {
+    if (r->text && r->n > r->n_read) r->enough = r->text(r->arg, r->bytes + r->n_read, r->n - r->n_read);
+    r->n_read = r->n;
+}
+
+static int after_token(void *arg, const Generator *g, int id, const float *logits, Error *e) {
+    (void)g, (void)id, (void)logits;
+    Reader *r = arg;
+    pass_on(r);
+    return r->enough ? fail(e, "text: the reader has had enough") : 0;
 }
 
 int g2l_generate(G2L *g, const char *prompt, int n_tokens, const G2LSampling *sampling,
@@ -66,9 +77,9 @@ int g2l_generate(G2L *g, const char *prompt, int n_tokens, const G2LSampling *sa
     Error e = {0};
     Generator generator = {0};
     Stream stream = {0};
-    Reader reader = {text, arg};
+    Reader reader = {.text = text, .arg = arg};
     int *ids = NULL, n = 0, made = -1;
-    FILE *out = fopencookie(&reader, "w", (cookie_io_functions_t){.write = pass_on});
+    FILE *out = open_memstream(&reader.bytes, &reader.n);
     g->options.steps = n_tokens;
     g->options.sampler.temperature = sampling->temperature;
     g->options.sampler.top_k = sampling->top_k;
@@ -84,16 +95,19 @@ int g2l_generate(G2L *g, const char *prompt, int n_tokens, const G2LSampling *sa
                               &e) == 0) {
         if (n == 0) fail(&e, "prompt: expected some text, found none");
         else if (generator_init(&generator, &g->options, &g->session, &e) == 0 &&
+                 generator_tell(&generator, after_token, &reader, false, &e) == 0 &&
                  generator_prompt(&generator, ids, n, &e) == 0) {
             stream_init(&stream, out, NULL, 0);
             stream.raw = true;
             int status = generator_text(&generator, &stream, &e);
-            if (status == 0 || ferror(out)) made = generator.n_decode; /* the reader may have had enough */
+            if (status == 0 && !reader.enough) pass_on(&reader); /* what was held back */
+            if (status == 0 || reader.enough) made = generator.n_decode;
             stream_close(&stream);
         }
         generator_close(&generator);
     }
     if (out) fclose(out);
+    free(reader.bytes);
     free(ids);
     if (made < 0) tell(error, n_error, &e);
     return made;
