@@ -9,6 +9,7 @@
 #include "modes/modes.h"
 #include "gen/options.h"
 #include "io/file.h"
+#include "base/system.h"
 #include "dist/order.h"
 #include "gen/follow.h"
 
@@ -35,7 +36,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
     char path[FILE_PATH];
     (void)number, (void)context;
     say("run: ");
-    say(file_mapped_at(path, info->si_addr) ? path : "model file");
+    say(system_mapped_at(path, sizeof path, info->si_addr) ? path : "model file");
     say(": size: expected it to stay, found the file changed while in use\n");
     convert_remove(unfinished);
     _exit(1);

@@ -1,4 +1,5 @@
 /* The readers against good files, what they say alike, and files that are no model. */
+#include "base/system.h"
 #include "model_files.h"
 
 static void each_format_says_the_same(void **state) {
@@ -147,10 +148,10 @@ static void a_page_names_its_file(void **state) {
     Error e = {0};
     assert_int_equal(file_map(&f, FIXTURES "base.gguf", &e), 0);
     assert_non_null(realpath(FIXTURES "base.gguf", real));
-    assert_true(file_mapped_at(path, f.data + f.size - 1));
+    assert_true(system_mapped_at(path, sizeof path, f.data + f.size - 1));
     assert_string_equal(path, real);
     file_close(&f);
-    assert_false(file_mapped_at(path, path)); /* the stack is no file's */
+    assert_false(system_mapped_at(path, sizeof path, path)); /* the stack is no file's */
     assert_int_equal(file_read(&text, &n, FIXTURES, &e), -1);
     assert_int_equal(expect("a directory", &e, FIXTURES ": file: expected a regular file, found a directory"), 0);
 }

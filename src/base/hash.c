@@ -1,12 +1,13 @@
 #include "base/hash.h"
 
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
+
+#include "system.h"
 
 HashKey hash_key(void) {
     HashKey key;
-    if (getentropy(&key, sizeof key) == 0) return key;
+    if (system_random(&key, sizeof key)) return key;
     struct timespec t; /* a system that has none */
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (HashKey){{(uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u, (uint64_t)(uintptr_t)&key}};

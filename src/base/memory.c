@@ -6,24 +6,19 @@
 #include <unistd.h>
 
 #include "cgroup.h"
-
-enum { PATH = 1024 };
+#include "system.h"
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 static size_t address_space_left(const char *root) {
-    char path[PATH];
+    char path[1024];
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
     snprintf(path, sizeof path, "%s/proc/self/statm", root); /* its first number is all pages of the process */
     size_t used = number_in(path, "%zu", 0) * (size_t)sysconf(_SC_PAGESIZE);
-    return limit.rlim_cur > used ? (size_t)limit.rlim_cur - used : 0;
+    return (size_t)limit.rlim_cur > used ? (size_t)limit.rlim_cur - used : 0;
 }
 
 size_t memory_available(const char *root) {
-    char path[PATH];
-    snprintf(path, sizeof path, "%s/proc/meminfo", root);
-    size_t kib = number_in(path, "MemAvailable: %zu", SIZE_MAX);
-    size_t left = kib > SIZE_MAX >> 10 ? SIZE_MAX : kib << 10;
-    return smaller(left, smaller(cgroup_memory(root), address_space_left(root)));
+    return smaller(system_memory(root), smaller(cgroup_memory(root), address_space_left(root)));
 }

@@ -1,16 +1,15 @@
 #include "team.h"
 
-#include <errno.h>
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 
 #include "cgroup.h"
+#include "system.h"
 
 /* A barrier of threads that all run takes less than a microsecond; one that waits longer gives its core away. A
  * pause is 40 to 140 cycles. */
@@ -143,40 +142,9 @@ void team_share(const Thread *t, size_t n, size_t grain, size_t *from, size_t *t
     *to = b < n ? b : n;
 }
 
-#if defined(__linux__)
-/* Cores of the mask: two hardware threads share a core's arithmetic, so it counts once, at its first allowed thread. */
-static int cores_in(const cpu_set_t *mask, size_t bytes) {
-    int cores = 0;
-    size_t n = 8 * bytes;
-    for (size_t cpu = 0; cpu < n; cpu++) {
-        if (!CPU_ISSET_S(cpu, bytes, mask)) continue;
-        char path[96];
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
-        size_t first = number_in(path, "%zu", n);
-        cores += first >= n || first == cpu || !CPU_ISSET_S(first, bytes, mask);
-    }
-    return cores;
-}
-
-static size_t cores_allowed(void) {
-    enum { FIRST = CPU_SETSIZE, MOST = 1 << 20 }; /* the kernel refuses a mask that is shorter than its own */
-    size_t cores = 0;
-    for (int n = FIRST; n <= MOST && cores == 0; n *= 2) {
-        cpu_set_t *mask = CPU_ALLOC(n);
-        if (!mask) break;
-        bool read = sched_getaffinity(0, CPU_ALLOC_SIZE(n), mask) == 0;
-        if (read) cores = (size_t)cores_in(mask, CPU_ALLOC_SIZE(n));
-        CPU_FREE(mask);
-        if (!read && errno != EINVAL) break;
-    }
-    return cores;
-}
-#else
-static size_t cores_allowed(void) { return (size_t)omp_get_num_procs(); }
-#endif
-
 int team_default_size(void) {
-    size_t cores = cores_allowed(), quota = cgroup_cpus("");
+    size_t cores = system_cores(), quota = cgroup_cpus("");
+    if (cores == 0) cores = (size_t)omp_get_num_procs();
     if (quota < cores) cores = quota;
     return cores > 0 ? (int)cores : 1;
 }

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/system.h"
 #include "gen/progress.h"
 #include "gen/shift.h"
 #include "gen/signals.h"
@@ -42,7 +42,7 @@ int generator_init(Generator *g, const Options *o, Session *session, Error *e) {
     SamplerParams params = o->sampler;
     *g = (Generator){.o = o, .session = session, .next = -1, .reason = "steps"};
     if (!o->seed_given) {
-        if (getentropy(&params.seed, sizeof params.seed) != 0) params.seed = (uint64_t)time(NULL);
+        if (!system_random(&params.seed, sizeof params.seed)) params.seed = (uint64_t)time(NULL);
         g->say_seed = !o->quiet && params.temperature > 0;
     }
     find_stop_tokens(g, o, session->tokenizer);

@@ -169,31 +169,8 @@ void file_drop(const File *f, const void *from, size_t n) {
     uintptr_t first, end;
     if (!whole_pages(f, from, n, &first, &end)) return;
     /* Stays reserved, so that nothing else comes to lie within the mapping that file_close unmaps. */
-    int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+    int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     if (mmap((void *)first, end - first, PROT_NONE, how, -1, 0) == MAP_FAILED) return; /* they stay */
-}
-
-/* One line a mapping: "from-to rwxp offset device inode    /path", numbers in hexadecimal. */
-bool file_mapped_at(char path[FILE_PATH], const void *address) {
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    char line[FILE_PATH + 128], c;
-    size_t n = 0;
-    bool found = false;
-    while (fd >= 0 && !found && read(fd, &c, 1) == 1) {
-        if (c != '\n') {
-            if (n + 1 < sizeof line) line[n++] = c;
-            continue;
-        }
-        line[n] = 0;
-        n = 0;
-        char *end, *name = strchr(line, '/');
-        uintptr_t from = (uintptr_t)strtoull(line, &end, 16);
-        uintptr_t to = *end == '-' ? (uintptr_t)strtoull(end + 1, NULL, 16) : 0;
-        found = name && (uintptr_t)address >= from && (uintptr_t)address < to && strlen(name) < FILE_PATH;
-        if (found) strcpy(path, name);
-    }
-    if (fd >= 0) close(fd);
-    return found;
 }
 
 static bool begins(const File *f, const char *text, size_t n) { return f->size >= n && memcmp(f->data, text, n) == 0; }

@@ -44,10 +44,6 @@ void file_release(const File *f, const void *from, size_t n);
 
 enum { FILE_PATH = 4096 };
 
-/* file_mapped_at - the path of the file that the page at address is mapped from, as the kernel lists it; false when
- * there is none. Allocates nothing, so that a handler of SIGBUS may call it. */
-bool file_mapped_at(char path[FILE_PATH], const void *address);
-
 /* file_diagnose - what a file that is no model really is ("a Git LFS pointer", "an HTML page", "a
  * PyTorch pickle (convert it with safetensors)", "text", ...), or NULL when there is nothing to say. */
 const char *file_diagnose(const File *f);

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
+#include "base/system.h"
 #include "kernels/ref.h"
 
 static Blas load(void) {
@@ -12,7 +13,7 @@ static Blas load(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY)
         return blas; /* its constructor may loop */
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(LIBRARY("openblas", 0), RTLD_NOW | RTLD_LOCAL);
     if (!library) return blas;
     *(void **)&blas.sgemm = dlsym(library, "cblas_sgemm");
     char *(*core)(void);

@@ -1,4 +1,5 @@
-/* cpu_level - what this machine's CPU has, by its architecture and, on ARM, its system. */
+/* cpu_level - what this machine's CPU has, by its architecture. */
+#include "base/system.h"
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
@@ -20,23 +21,8 @@ unsigned cpu_level(void) {
     return HAS_AVX2 | (avxvnni ? HAS_AVXVNNI : 0u) | (avx512 ? HAS_AVX512 : 0u);
 }
 
-#elif defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-
-unsigned cpu_level(void) { return HAS_NEON | (getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? HAS_DOTPROD : 0u); }
-
-#elif defined(__aarch64__) && defined(__APPLE__)
-#include <sys/sysctl.h>
-
-unsigned cpu_level(void) {
-    int value = 0;
-    size_t size = sizeof value;
-    const bool found = sysctlbyname("hw.optional.arm.FEAT_DotProd", &value, &size, NULL, 0) == 0;
-    return HAS_NEON | (found && value ? HAS_DOTPROD : 0u);
-}
-
 #elif defined(__aarch64__)
-unsigned cpu_level(void) { return HAS_NEON; }
+unsigned cpu_level(void) { return HAS_NEON | (system_dotprod() ? HAS_DOTPROD : 0u); }
 
 #else
 unsigned cpu_level(void) { return 0; }

@@ -106,7 +106,8 @@ static void find_history(ChatInput *in) {
 static int open_terminal(ChatInput *in, Error *e) {
     HistEvent event;
     const char *locale = setlocale(LC_CTYPE, "");
-    if (!locale || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
+    if (!locale || MB_CUR_MAX == 1) locale = setlocale(LC_CTYPE, "C.UTF-8");
+    if (!locale) setlocale(LC_CTYPE, "UTF-8"); /* its name on macOS */
     in->edit = el_init("run", stdin, stdout, stderr);
     in->history = history_init();
     if (!in->edit || !in->history) return fail(e, "terminal: line editing: expected it, found none (no memory?)");

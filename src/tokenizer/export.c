@@ -104,12 +104,13 @@ static void put_scores(Out *o, const Tokenizer *t, const Merge *list, size_t n_m
 
 /* A piece of "llama", which has U+2581 for each space; llama2.c's vocabularies have the space itself. */
 static void put_metaspaced(Out *o, const Piece *p) {
-    static const char METASPACE[3] = "\xe2\x96\x81";
+    static const char METASPACE[] = "\xe2\x96\x81";
+    enum { BYTES = sizeof METASPACE - 1 };
     uint64_t length = p->n;
-    for (size_t i = 0; i < p->n; i++) length += p->text[i] == ' ' ? sizeof METASPACE - 1 : 0;
+    for (size_t i = 0; i < p->n; i++) length += p->text[i] == ' ' ? BYTES - 1 : 0;
     put(o, &length, sizeof length);
     for (size_t i = 0; i < p->n; i++)
-        if (p->text[i] == ' ') put(o, METASPACE, sizeof METASPACE);
+        if (p->text[i] == ' ') put(o, METASPACE, BYTES);
         else put(o, p->text + i, 1);
 }
 
