@@ -12,6 +12,7 @@ CXX     := g++
 endif
 
 B := build/$(CONFIG)
+SYSTEM := $(shell uname -s)
 
 # What the tests are; a configuration may leave some out.
 TESTS   := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
@@ -30,13 +31,19 @@ WARN     := -Wall -Wextra -Wshadow -Wformat-security $(if $(WERROR),-Werror)
 CPPFLAGS += -I. -Isrc -D_GNU_SOURCE -MMD -MP
 HARDEN   := -fstack-protector-strong -fstack-clash-protection -fPIE
 CONTRACT := -ffp-contract=fast # products and sums become one instruction where the kernels' CPU has it
-LDFLAGS  += -fopenmp -pie -Wl,-z,relro,-z,now,-z,noexecstack
+SCHEDULE := -fno-schedule-insns # NEON: scheduled, a loop loads all that it reads before its first product
+OPENMP   := -fopenmp
+LINK     := $(OPENMP) -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LDLIBS   += -lsentencepiece -lonig -lutf8proc -lcjson -ledit -lstdc++ -lm
 ifeq ($(wildcard scripts/config/$(CONFIG).mk),)
 $(error CONFIG: expected one of $(patsubst scripts/config/%.mk,%,$(wildcard scripts/config/*.mk)), found '$(CONFIG)')
 endif
 include scripts/config/$(CONFIG).mk
-CFLAGS   += -std=c11 $(CONTRACT) $(OPT) $(WARN) $(HARDEN) -fopenmp
+ifeq ($(SYSTEM),Darwin)
+include scripts/macos.mk
+endif
+CFLAGS   += -std=c11 $(CONTRACT) $(OPT) $(WARN) $(HARDEN) $(OPENMP)
+LDFLAGS  += $(LINK)
 CXXFLAGS += -std=c++17 $(OPT) -Wall -Wextra $(if $(WERROR),-Werror) $(HARDEN)
 
 # Only the kernel files of an instruction set are built with its flags: ./run runs on any x86-64 or 64-bit ARM.
@@ -48,7 +55,7 @@ ISA := $(ISA_$(ARCH))
 flags_avx2    := -mavx2 -mfma -mf16c
 flags_avxvnni := $(flags_avx2) -mavxvnni
 flags_avx512  := $(flags_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
-flags_neon    := -fno-schedule-insns # which would load all that a loop reads before its first product
+flags_neon    := $(SCHEDULE)
 flags_neondot := $(flags_neon) -march=armv8.2-a+dotprod
 ifeq ($(ARCH),aarch64) # with -O3 gcc 12 ends in an internal error in some of the other files
 OPT := $(OPT:-O3=-O2)
@@ -173,8 +180,8 @@ INSTALLED := bin/$(NAME) share/man/man1/$(NAME).1 share/bash-completion/completi
     share/zsh/vendor-completions/_$(NAME) share/doc/$(NAME)/LICENSE include/$(NAME).h lib/lib$(NAME).a \
     lib/pkgconfig/$(NAME).pc lib/lib$(NAME).so.1 lib/lib$(NAME).so
 install: run
-	install -D -m 755 $(B)/run $(DESTDIR)$(PREFIX)/bin/$(NAME)
 	@mkdir -p $(B)/share $(addprefix $(DESTDIR)$(PREFIX)/,$(dir $(INSTALLED)))
+	install -m 755 $(B)/run $(DESTDIR)$(PREFIX)/bin/$(NAME)
 	bash scripts/man.sh $(B)/run $(NAME) >$(B)/share/$(NAME).1
 	install -m 644 $(B)/share/$(NAME).1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	bash scripts/completions.sh bash $(B)/run $(NAME) >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$(NAME)
@@ -183,7 +190,7 @@ install: run
 	install -m 644 src/library/$(NAME).h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(B)/libmodel.a $(DESTDIR)$(PREFIX)/lib/lib$(NAME).a
 	printf '%s\n' 'prefix=$(PREFIX)' 'Name: $(NAME)' 'Description: LLaMA and GPT-2 checkpoints' 'Version: $(VERSION)' \
-	    'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -l$(NAME)' 'Libs.private: -fopenmp $(LDLIBS)' \
+	    'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -l$(NAME)' 'Libs.private: $(OPENMP) $(LDLIBS)' \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/$(NAME).pc
 	[ ! -e build/shared/lib$(NAME).so ] || { install -m 755 build/shared/lib$(NAME).so $(DESTDIR)$(PREFIX)/lib/lib$(NAME).so.1 && \
 	    ln -sf lib$(NAME).so.1 $(DESTDIR)$(PREFIX)/lib/lib$(NAME).so; }

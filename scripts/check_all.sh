@@ -32,6 +32,7 @@ check cppcheck 10 cppcheck make cppcheck
 check tidy 15 clang-tidy-14 make tidy
 check valgrind 15 valgrind make valgrind
 check aarch64 60 qemu-aarch64 make -j"$jobs" aarch64 WERROR=1
+check macos 10 "${ZIG:-python-zig}" bash scripts/arm/macos.sh
 check coverage 30 lcov make -j"$jobs" coverage
 check fuzz 20 clang-14 make fuzz TIME="${TIME:-60}"
 printf '\n%s' "$table"

@@ -3,8 +3,9 @@
 set -euo pipefail
 program=$1 name=$2
 version=$("$program" --version | head -n 1 | cut -d' ' -f2)
+title=$(tr '[:lower:]' '[:upper:]' <<<"$name")
 cat <<PAGE
-.TH ${name^^} 1 "" "$name $version" "User Commands"
+.TH $title 1 "" "$name $version" "User Commands"
 .SH NAME
 $name \- run LLaMA and GPT\-2 checkpoints
 .SH SYNOPSIS

@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
 # setup.sh [gate|checks] - installs what building and testing needs, on Debian or Ubuntu, as root or with sudo. Installs
-# only what is missing, so that a second run does nothing. Elsewhere it prints the names. With `gate` also what .ci/run
-# needs, with `checks` also what `make check-all` needs.
+# only what is missing, so that a second run does nothing. On macOS what building needs, by Homebrew. Elsewhere it prints
+# the names. With `gate` also what .ci/run needs, with `checks` also what `make check-all` needs.
 set -euo pipefail
+
+if [ "$(uname -s)" = Darwin ] && command -v brew >/dev/null; then
+    brew install libomp openblas sentencepiece oniguruma utf8proc cjson libedit
+    exit 0
+fi
 
 packages=(
     build-essential           # gcc, g++, make
