@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""bench_peers.py MODEL... - ours and a peer on the same file and threads, in turn: medians and their ratio.
+"""bench_peers.py MODEL... - ours and its peers on the same file and threads, in turn: medians and their ratio.
 
-    bench_peers.py FILE.gguf      against llama.cpp
+    bench_peers.py FILE.gguf      against llama.cpp and ik_llama.cpp
     bench_peers.py 1.1b:q8_0      the same with a random model of the TinyLlama-1.1B shape, made on first use
     bench_peers.py DIRECTORY      a Hugging Face directory, in f32, against transformers
 
-Without --python it makes a venv below --venv and installs the peers into it: llama-cpp-python (built here, CPU only,
-for this very machine or, with --avx2, for one without AVX-512), transformers and torch, matplotlib. Each round runs
-ours, then the peer, so that a slow moment hits both. Prints a Markdown table; --md and --png write it and a plot to
-files.
+llama.cpp is measured by its llama-bench, ik_llama.cpp by its llama-sweep-bench, as the file is and repacked while it is
+loaded (-rtr): the faster of the two counts, and the table says which. Options or the environment (LLAMA_BENCH,
+IK_SWEEP_BENCH) name the two programs; a peer that is not named is left out. 1.1b, directories and --png want the
+packages of scripts/requirements.txt. Each round runs ours, then every peer, so that a slow moment hits all. Prints the
+rows of a Markdown table as they are done; --md appends them to a file, whose rows are not measured again, and --png
+draws all of them.
 """
 import argparse
 import json
@@ -17,10 +19,15 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEAD = "| model | test | peer | ours | the peer's | ratio |\n|---|---|---|---:|---:|---:|\n"
 
-# What runs inside the venv: one process a measurement, as ./run is one.
+# With --avx2 ours and transformers do without AVX-512 and VNNI, as on a machine that has neither.
+AVX2 = {"RUN_CPU": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+
+# One process a measurement, as ./run is one.
 TRANSFORMERS = r"""
 import json, sys, time
 import torch, transformers
@@ -47,90 +54,90 @@ with torch.inference_mode():
 print(json.dumps(result))
 """
 
-LLAMA_CPP = r"""
-import ctypes, json, sys, time
-import llama_cpp as L
-path, threads, n_prefill, n_decode, depth = sys.argv[1], *map(int, sys.argv[2:6])
-silent = L.llama_log_callback(lambda level, text, data: None)
-L.llama_log_set(silent, ctypes.c_void_p(0))
-L.llama_backend_init()
-params = L.llama_model_default_params()
-params.n_gpu_layers = 0
-model = L.llama_model_load_from_file(path.encode(), params)
-cparams = L.llama_context_default_params()
-cparams.n_ctx = depth + max(n_prefill, n_decode) + 64
-cparams.n_batch = cparams.n_ubatch = 512
-cparams.n_threads = cparams.n_threads_batch = threads
-ctx = L.llama_init_from_model(model, cparams)
-vocab = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
-def run(n, pos, many):
-    ids = [i * 2654435761 % 2**32 % vocab for i in range(n)]
-    step = 512 if many else 1
-    start = time.perf_counter()
-    for i in range(0, n, step):
-        part = ids[i:i + step]
-        array = (L.llama_token * len(part))(*part) # the batch only points to it
-        batch = L.llama_batch_get_one(array, len(part))
-        assert L.llama_decode(ctx, batch) == 0
-        L.llama_get_logits_ith(ctx, -1)
-    return n / (time.perf_counter() - start)
-def clear(pos):
-    L.llama_memory_seq_rm(L.llama_get_memory(ctx), -1, pos, -1)
-if depth:
-    run(depth, 0, True)
-result = {}
-for name, n, many in (("pp", n_prefill, True), ("tg", n_decode, False)):
-    if n:
-        run(min(n, 8), depth, many)
-        clear(depth)
-        result[name] = run(n, depth, many)
-        clear(depth)
-print(json.dumps(result))
-"""
+
+def absolute(path):
+    return pathlib.Path(path).absolute()
 
 
-# With --avx2 both sides do without AVX-512 and VNNI, as on a machine that has neither.
-AVX2 = {"RUN_CPU": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
-AVX2_BUILD = "-DGGML_NATIVE=OFF " + " ".join(f"-DGGML_{name}=ON" for name in ("AVX", "AVX2", "FMA", "F16C", "BMI2"))
+def find_model(args, model):
+    """What the table calls it, and its path."""
+    if not model.startswith("1.1b:"):
+        path = absolute(model)
+        return path.stem if path.suffix == ".gguf" else path.name, path
+    path = args.files / f"random-{model.replace(':', '-')}.gguf"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, str(ROOT / "scripts" / "make_model.py"), model[5:], f"{path}.part"], check=True)
+        os.replace(f"{path}.part", path)
+    return model, path
 
 
-def make_venv(path, cmake_args):
-    python = path / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(path)], check=True)
-        env = dict(os.environ, CMAKE_ARGS=cmake_args)
-        install = [str(python), "-m", "pip", "install", "-q"]
-        # Not from pip's cache: it may hold one that was built for other instructions.
-        subprocess.run([*install, "--no-cache-dir", "llama-cpp-python==0.3.36"], check=True, env=env)
-        subprocess.run([*install, "matplotlib", "gguf", "torch", "transformers"], check=True)
-    return python
+def output(*command, error=False):
+    """Lines of standard output or error. In a folder of its own: llama-sweep-bench leaves a log where it runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([str(word) for word in command], check=True, cwd=folder, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE if error else subprocess.DEVNULL)
+    return (done.stderr if error else done.stdout).splitlines()
 
 
-def find_model(args, python, model):
-    """What the table calls it, its path, the peer that reads it."""
-    if model.startswith("1.1b:"):
-        path = args.files / f"random-{model.replace(':', '-')}.gguf"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run([str(python), str(ROOT / "scripts" / "make_model.py"), model[5:], f"{path}.part"], check=True)
-            os.replace(f"{path}.part", path)
-        return model, str(path), "llama.cpp"
-    path = pathlib.Path(model)
-    return path.stem if path.suffix == ".gguf" else path.name, model, "transformers" if path.is_dir() else "llama.cpp"
-
-
+# Each runs the tests once: {"pp": tokens/s, "tg": tokens/s}.
 def ours(args, model):
-    command = [args.run, model, "-m", "bench", "--json", "-j", str(args.threads), "-P", str(args.prefill), "-n",
-               str(args.decode), "-d", str(args.depth), "-r", "1", "--quiet"]
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    return {r["test"][:2]: r["tok_s"] for r in json.loads(out)["results"]}
+    lines = output(args.run, model, "-m", "bench", "--json", "-j", args.threads, "-P", args.prefill, "-n", args.decode,
+                   "-d", args.depth, "-r", 1, "--quiet")
+    return {r["test"][:2]: r["tok_s"] for r in json.loads("".join(lines))["results"]}
 
 
-def theirs(args, python, model, peer):
-    command = [str(python), "-c", TRANSFORMERS if peer == "transformers" else LLAMA_CPP, model, str(args.threads), str(args.prefill), str(args.decode),
-               str(args.depth)]
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    return json.loads(out.splitlines()[-1])
+def llama_cpp(args, model):
+    lines = output(args.llama_bench, "-m", model, "-t", args.threads, "-p", args.prefill, "-n", args.decode,
+                   "-d", args.depth, "-r", 1, "-o", "json")
+    return {"pp" if r["n_prompt"] else "tg": r["avg_ts"] for r in json.loads("".join(lines))}
+
+
+def ik_llama_cpp(args, model, *flags):
+    """Its llama-bench knows no depth. Its llama-sweep-bench prefills -ub tokens after -ub tokens up to -c, and decodes before
+    each; it warms up by a prefill (-wb), as after the one token that it takes without --no-warmup not all of -c is free."""
+    step = min(args.prefill or 512, 512)
+    if args.depth % step or args.prefill % step or args.decode > step:
+        sys.exit(f"ik_llama.cpp: expected multiples of {step} for --depth and --prefill and --decode <= {step}")
+    lines = output(args.ik_sweep_bench, "-m", model, "-t", args.threads, "-c", args.depth + (args.prefill or step), "-ub", step,
+                   "-n", args.decode or 1, "--no-warmup", "-wb", "--output-format", "jsonl", *flags, error=True)
+    steps = {r["n_kv"]: r for r in map(json.loads, (line for line in lines if line.startswith('{"n_kv_max"')))}
+    spent = sum(steps[n]["t_pp"] for n in range(args.depth, args.depth + args.prefill, step))
+    return {"pp": args.prefill / spent if spent else 0, "tg": steps[args.depth]["speed_tg"]}
+
+
+def transformers(args, model):
+    lines = output(sys.executable, "-c", TRANSFORMERS, model, args.threads, args.prefill, args.decode, args.depth)
+    return json.loads(lines[-1])
+
+
+def peers(args, model):
+    """{name in the table: how it is run}. Of names that begin with the same word the fastest counts."""
+    if model.is_dir():
+        return {"transformers": transformers}
+    found = {}
+    if args.llama_bench:
+        found["llama.cpp"] = llama_cpp
+    if args.ik_sweep_bench:
+        found["ik_llama.cpp"] = ik_llama_cpp
+        found["ik_llama.cpp -rtr"] = lambda args, model: ik_llama_cpp(args, model, "-rtr")
+    return found or sys.exit(f"{model}: expected a peer, found neither --llama-bench nor --ik-sweep-bench")
+
+
+def compare(args, name, model, tests):
+    """The rows of a model: for each test and peer the cells of the table."""
+    runs = {"ours": ours, **peers(args, model)}
+    seen = {}
+    for _ in range(args.rounds):
+        for who, run in runs.items():
+            for test, rate in run(args, model).items():
+                seen.setdefault((who, test), []).append(rate)
+    rates = {key: statistics.median(values) for key, values in seen.items()}
+    for test in tests:
+        a = rates["ours", test[:2]]
+        for peer in dict.fromkeys(who.split()[0] for who in runs if who != "ours"):
+            b, who = max((rates[who, test[:2]], who) for who in runs if who.split()[0] == peer)
+            yield [name, test, who, f"{a:.1f}", f"{b:.1f}", f"{a / b:.2f}"]
 
 
 def plot(path, rows):
@@ -138,11 +145,11 @@ def plot(path, rows):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     import matplotlib.ticker
-    figure, axis = plt.subplots(figsize=(8, 0.4 * len(rows) + 1.2))
+    figure, axis = plt.subplots(figsize=(8, 0.3 * len(rows) + 1.2))
     names = [f"{model} {test}, {peer}" for model, test, peer, *_ in rows]
-    ratios = [ratio for *_, ratio in rows]
-    colors = ["#4878a8" if test.startswith("pp") else "#d08040" for _, test, *_ in rows]
-    axis.bar_label(axis.barh(names, ratios, color=colors), fmt="%.2f", padding=3)
+    hues = {"llama.cpp": "#4878a8", "ik_llama.cpp": "#d08040", "transformers": "#609060"}
+    colors = [(hues[peer.split()[0]], 1 if test.startswith("pp") else 0.6) for _, test, peer, *_ in rows]
+    axis.bar_label(axis.barh(names, [float(row[-1]) for row in rows], color=colors), fmt="%.2f", padding=3)
     axis.axvline(1, color="black", linewidth=1)
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(matplotlib.ticker.ScalarFormatter())
@@ -156,10 +163,12 @@ def plot(path, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("--run", default=str(ROOT / "run"))
-    parser.add_argument("--python", type=pathlib.Path, help="a Python that has the peers already")
-    parser.add_argument("--venv", type=pathlib.Path, default=ROOT / "build" / "peers")
-    parser.add_argument("--avx2", action="store_true", help="both sides without AVX-512 and VNNI (a venv of its own)")
+    parser.add_argument("--run", type=absolute, default=ROOT / "run")
+    parser.add_argument("--llama-bench", type=absolute, default=os.environ.get("LLAMA_BENCH") or None, help="of llama.cpp")
+    parser.add_argument("--ik-sweep-bench", type=absolute, default=os.environ.get("IK_SWEEP_BENCH") or None,
+                        help="llama-sweep-bench of ik_llama.cpp")
+    parser.add_argument("--files", type=absolute, default=ROOT / "build" / "peers", help="the folder of the 1.1b models")
+    parser.add_argument("--avx2", action="store_true", help="ours and transformers without AVX-512 and VNNI; name peers built so")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prefill", type=int, default=256)
     parser.add_argument("--decode", type=int, default=64)
@@ -168,31 +177,26 @@ def main():
     parser.add_argument("--md", type=pathlib.Path)
     parser.add_argument("--png", type=pathlib.Path)
     args = parser.parse_args()
-    args.files = args.venv
     if args.avx2:
         os.environ.update(AVX2)
-        args.venv = args.venv.with_name(args.venv.name + "-avx2")
-    python = args.python or make_venv(args.venv, AVX2_BUILD if args.avx2 else "-DGGML_NATIVE=ON")
+    at = f"@d{args.depth}" if args.depth else ""
+    tests = [f"{test}{n}{at}" for test, n in (("pp", args.prefill), ("tg", args.decode)) if n]
 
-    rows = []
-    for name, path, peer in [find_model(args, python, m) for m in args.models]:
-        seen = {"ours": {}, "theirs": {}}
-        for _ in range(args.rounds):
-            for who, result in (("ours", ours(args, path)), ("theirs", theirs(args, python, path, peer))):
-                for test, rate in result.items():
-                    seen[who].setdefault(test, []).append(rate)
-        at = f"@d{args.depth}" if args.depth else ""
-        for test, n in (("pp", args.prefill), ("tg", args.decode)):
-            if n:
-                a, b = (statistics.median(seen[who][test]) for who in ("ours", "theirs"))
-                rows.append((name, f"{test}{n}{at}", peer, a, b, a / b))
-    text = f"{args.threads} threads, {args.rounds} rounds; medians, tokens/s.\n\n"
-    text += "| model | test | peer | ours | the peer's | ratio |\n|---|---|---|---:|---:|---:|\n"
-    for name, test, peer, a, b, ratio in rows:
-        text += f"| {name} | {test} | {peer} | {a:.1f} | {b:.1f} | {ratio:.2f} |\n"
-    print(text, end="")
+    text = args.md.read_text() if args.md and args.md.exists() else HEAD
     if args.md:
         args.md.write_text(text)
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
+    print(f"{args.threads} threads, {args.rounds} rounds; medians, tokens/s.\n\n{HEAD}", end="", flush=True)
+    for name, model in [find_model(args, m) for m in args.models]:
+        if all([name, test] in [row[:2] for row in rows] for test in tests):
+            continue
+        for row in compare(args, name, model, tests):
+            line = "| " + " | ".join(row) + " |"
+            print(line, flush=True)
+            rows.append(row)
+            if args.md:
+                with args.md.open("a") as file:
+                    file.write(line + "\n")
     if args.png:
         plot(args.png, rows)
 
