@@ -133,8 +133,64 @@ static void json_strings(void **state) {
     free(text);
 }
 
+/* Bytes of the well-formed character at s, 0: none. Source: The Unicode Standard 15, table 3-7. */
+static size_t well_formed(const unsigned char *s, size_t n) {
+    static const struct {
+        unsigned char first[2], second[2];
+        size_t length;
+    } row[] = {{{0x00, 0x7f}, {0x00, 0xff}, 1}, {{0xc2, 0xdf}, {0x80, 0xbf}, 2}, {{0xe0, 0xe0}, {0xa0, 0xbf}, 3},
+               {{0xe1, 0xec}, {0x80, 0xbf}, 3}, {{0xed, 0xed}, {0x80, 0x9f}, 3}, {{0xee, 0xef}, {0x80, 0xbf}, 3},
+               {{0xf0, 0xf0}, {0x90, 0xbf}, 4}, {{0xf1, 0xf3}, {0x80, 0xbf}, 4}, {{0xf4, 0xf4}, {0x80, 0x8f}, 4}};
+    for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
+        if (s[0] < row[r].first[0] || s[0] > row[r].first[1]) continue;
+        if (row[r].length > n) return 0;
+        if (row[r].length > 1 && (s[1] < row[r].second[0] || s[1] > row[r].second[1])) return 0;
+        for (size_t i = 2; i < row[r].length; i++)
+            if (s[i] < 0x80 || s[i] > 0xbf) return 0;
+        return row[r].length;
+    }
+    return 0;
+}
+
+/* Texts of up to 24 characters, most of them right, with a strange byte here and there. */
+static void utf8_is_what_unicode_says(void **state) {
+    (void)state;
+    static const char *const right[] = {"a",
+                                        "Z",
+                                        "\x7f",
+                                        "\xc2\x80",
+                                        "\xc4\xa0",
+                                        "\xdf\xbf",
+                                        "\xe0\xa0\x80",
+                                        "\xe7\x8c\xab",
+                                        "\xed\x9f\xbf",
+                                        "\xef\xbf\xbf",
+                                        "\xf0\x90\x80\x80",
+                                        "\xf4\x8f\xbf\xbf"};
+    static const unsigned char strange[] = {0x00, 0x80, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf,
+                                            0xe0, 0xed, 0xf0, 0xf4, 0xf5, 0xff};
+    int n_valid = 0;
+    uint32_t random = 1;
+    for (int round = 0; round < 100000; round++) {
+        char s[128];
+        size_t n = 0, i = 0, length, bad = 0;
+        for (int k = 0; k < round % 24; k++) {
+            random = random * 1664525 + 1013904223;
+            const char *c = right[(random >> 20) % (round % 2 ? 6 : 12)];
+            if (random >> 28 == 0 && round % 4) s[n++] = (char)strange[(random >> 16 & 0xff) % sizeof strange];
+            else memcpy(s + n, c, strlen(c)), n += strlen(c);
+        }
+        while (i < n && (length = well_formed((const unsigned char *)s + i, n - i)) > 0) i += length;
+        assert_int_equal(utf8_valid(s, n, &bad), i == n);
+        if (i < n) assert_int_equal(bad, i);
+        n_valid += i == n;
+    }
+    assert_in_range(n_valid, 30000, 90000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(utf8_is_what_unicode_says),
         cmocka_unit_test(what_could_speak_is_escaped),
         cmocka_unit_test(long_texts_are_cut_with_a_mark),
         cmocka_unit_test(an_error_is_one_printable_line),

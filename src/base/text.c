@@ -30,12 +30,22 @@ size_t utf8_length(const char *s, size_t n) {
     return 0;
 }
 
+/* Are the next 8 bytes whole characters of one or two bytes? Then 8, or 7 where the last of them begins another; else
+ * 0. All 8 at once: a byte 10xxxxxx must follow each 110xxxxx and nothing else; c0 and c1 are in no UTF-8. */
+static size_t short_characters(const char *s) {
+    const uint64_t each = 0x0101010101010101u, top = 0x80 * each;
+    uint64_t x, c0;
+    memcpy(&x, s, sizeof x);
+    uint64_t first = x & x << 1 & top, second = x & ~(x << 1) & top;
+    c0 = (x & 0xfe * each) ^ 0xc0 * each;
+    if ((first & x << 2) || ((c0 - each) & ~c0 & top) || second != first << 8) return 0;
+    return first >> 63 ? 7 : 8;
+}
+
 bool utf8_valid(const char *s, size_t n, size_t *bad) {
     for (size_t i = 0, length; i < n; i += length) {
-        uint64_t eight;
-        length = 8; /* of ASCII, most often */
-        if (n - i >= 8 && (memcpy(&eight, s + i, 8), (eight & 0x8080808080808080u) == 0)) continue;
-        length = utf8_length(s + i, n - i);
+        length = n - i >= 8 ? short_characters(s + i) : 0;
+        if (length == 0) length = utf8_length(s + i, n - i);
         if (length == 0) {
             *bad = i;
             return false;

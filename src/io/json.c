@@ -9,15 +9,21 @@
 #include "io/file.h"
 #include "base/text.h"
 
+typedef struct {
+    const char *key; /* NULL: free */
+    uint64_t hash;
+} KeySlot;
+
 /* The keys of one object: n open-addressed slots, a power of two, at most three quarters of them used. */
-static int check_object(const cJSON *node, const char **slots, size_t n_slots, const char *what, Error *e) {
-    HashKey key = hash_key();
+static int check_object(const cJSON *node, KeySlot *slots, size_t n_slots, const char *what, Error *e) {
+    HashKey secret = hash_key();
     for (const cJSON *child = node->child; child; child = child->next) {
-        size_t i = hash_bytes(key, child->string, strlen(child->string)) & (n_slots - 1);
-        for (; slots[i]; i = (i + 1) & (n_slots - 1))
-            if (strcmp(slots[i], child->string) == 0)
+        uint64_t hash = hash_bytes(secret, child->string, strlen(child->string));
+        size_t i = hash & (n_slots - 1);
+        for (; slots[i].key; i = (i + 1) & (n_slots - 1))
+            if (slots[i].hash == hash && strcmp(slots[i].key, child->string) == 0)
                 return fail(e, "%s: key \"%.60s\": expected once, found twice", what, child->string);
-        slots[i] = child->string;
+        slots[i] = (KeySlot){child->string, hash};
     }
     return 0;
 }
@@ -32,17 +38,21 @@ static int check_keys(const cJSON *node, const char *what, Error *e) {
     }
     if (!cJSON_IsObject(node) || n < 2) return 0;
     while (n_slots / 4 * 3 < n + 1) n_slots *= 2;
-    const char **slots = calloc(n_slots, sizeof *slots);
+    KeySlot *slots = calloc(n_slots, sizeof *slots);
     if (!slots) return fail(e, "%s: memory: expected some, found none", what);
     int status = check_object(node, slots, n_slots, what, e);
     free(slots);
     return status;
 }
 
-/* How many values the text may hold: one before each comma and one in each bracket, outside of strings. */
-static size_t count_values(const char *text, size_t size) {
+/* How many values the text may hold: one before each comma and one in each bracket, outside of strings. No more than
+ * `most` are there when strings count too: that is quickly told. */
+static size_t count_values(const char *text, size_t size, size_t most) {
     size_t n = 1;
     bool quoted = false;
+    for (size_t i = 0; i < size; i++) n += (text[i] == ',') + (text[i] == '[') + (text[i] == '{');
+    if (n <= most) return n;
+    n = 1;
     for (size_t i = 0; i < size; i++) {
         if (quoted && text[i] == '\\') i++;
         else if (text[i] == '"') quoted = !quoted;
@@ -112,7 +122,7 @@ cJSON *json_parse(const char *text, size_t size, const char *what, Error *e) {
     /* A value takes VALUE_BYTES, though it may be written in two: a file of nothing but zeros would take 40 times its
      * size. */
     enum { VALUE_BYTES = 80, FREE_BYTES = 64 << 20, BYTES_PER_BYTE = 8 };
-    size_t values = count_values(text, size), most = (FREE_BYTES + BYTES_PER_BYTE * size) / VALUE_BYTES;
+    size_t most = (FREE_BYTES + BYTES_PER_BYTE * size) / VALUE_BYTES, values = count_values(text, size, most);
     if (values > most) {
         fail(e, "%s: JSON: expected at most %zu values in %zu bytes, found %zu", what, most, size, values);
         return NULL;

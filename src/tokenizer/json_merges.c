@@ -15,9 +15,12 @@ static char *skip_space(char *s) {
 
 /* Behind the string that begins at s; at the end of the text when it has none. */
 static char *skip_string(char *s) {
-    for (s++; *s && *s != '"'; s++)
-        if (*s == '\\' && s[1]) s++;
-    return *s ? s + 1 : s;
+    for (char *end = s; (end = strchr(end + 1, '"'));) {
+        size_t n = 0; /* backslashes before it: an odd number escapes it */
+        while (end[-1 - (ptrdiff_t)n] == '\\') n++;
+        if (n % 2 == 0) return end + 1;
+    }
+    return s + strlen(s);
 }
 
 /* Behind the value that begins at s. What is not well-formed is found later, by the parser. */
@@ -30,9 +33,9 @@ static char *skip_value(char *s) {
             continue;
         }
         if (depth == 0 && strchr(",]} \t\r\n", *s)) return s;
-        depth += (*s == '[' || *s == '{') - (*s == ']' || *s == '}');
+        if (*s == '[' || *s == '{') depth++;
+        else if ((*s == ']' || *s == '}') && --depth == 0) return s + 1;
         s++;
-        if (depth == 0 && (s[-1] == ']' || s[-1] == '}')) return s;
     }
     return s;
 }
@@ -98,8 +101,8 @@ cJSON *json_read_tokenizer(const char *path, Error *e) {
 /* ---- the list ---- */
 
 size_t merge_text_most(const char *text) {
-    size_t n = 0;
-    for (; *text; text++) n += *text == '"';
+    size_t n = 0, size = strlen(text);
+    for (size_t i = 0; i < size; i++) n += text[i] == '"';
     return n / 2 + 1;
 }
 

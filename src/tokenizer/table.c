@@ -28,7 +28,10 @@ static TableSlot *find(const Table *t, const char *s, size_t n, uint32_t hash) {
 }
 
 bool table_put(Table *t, const char *s, size_t n, int value) {
-    uint32_t hash = (uint32_t)hash_bytes(t->key, s, n);
+    return table_put_at(t, s, n, (uint32_t)hash_bytes(t->key, s, n), value);
+}
+
+bool table_put_at(Table *t, const char *s, size_t n, uint32_t hash, int value) {
     TableSlot *slot = find(t, s, n, hash);
     if (slot->s) return false;
     *slot = (TableSlot){s, (uint32_t)n, hash, value};

@@ -30,7 +30,8 @@ int table_get(const Table *t, const char *s, size_t n);
 
 /* The same in steps, for who has many strings at once: a large table lies in memory, and each step asks for what the
  * next one reads. table_hash - the string's hash; its slot is prefetched. table_prefetch - the string in that slot.
- * table_find - as table_get. The table must not be empty. */
+ * table_find - as table_get. table_put_at - as table_put. The table must not be empty. */
 uint32_t table_hash(const Table *t, const char *s, size_t n);
 void table_prefetch(const Table *t, uint32_t hash);
 int table_find(const Table *t, const char *s, size_t n, uint32_t hash);
+bool table_put_at(Table *t, const char *s, size_t n, uint32_t hash, int value);

@@ -107,8 +107,12 @@ int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e) {
 
     for (int b = 0; b < 256; b++) v->byte_id[b] = -1;
     char *next = v->decoded;
+    enum { AT_ONCE = 32 };
+    uint32_t hash[AT_ONCE];
     for (int id = 0; id < v->n; id++) {
         Piece *p = &v->pieces[id];
+        for (int k = 0; id % AT_ONCE == 0 && k < AT_ONCE && id + k < v->n; k++)
+            hash[k] = table_hash(&v->ids, p[k].text, p[k].n);
         if (p->kind == PIECE_NONE) continue;
         if (p->n > v->max_bytes) v->max_bytes = p->n;
         if (p->kind == PIECE_BYTE) {
@@ -120,7 +124,7 @@ int vocab_finish(Vocab *v, Spelling spelling, const char *file, Error *e) {
                 return fail(e, "%s: byte token %d: expected <0x%02X> once, found it twice", file, id, b);
             v->byte_id[b] = id;
         }
-        if (p->n && !table_put(&v->ids, p->text, p->n, id) && p->kind == PIECE_NORMAL)
+        if (p->n && !table_put_at(&v->ids, p->text, p->n, hash[id % AT_ONCE], id) && p->kind == PIECE_NORMAL)
             return fail(e, "%s: token %d: expected a text of its own, found \"%.*s\" again", file, id,
                         p->n > 60 ? 60 : (int)p->n, p->text);
         if (spelling == SPELL_LATER) continue;
