@@ -24,7 +24,7 @@ same() {
 
 # Prompt lookup samples each token as it would without: with the same seed it is the same text.
 while IFS='|' read -r name flags; do
-    same "lookup: $name" $model "--lookup 12" -i "$prompt" -s 3 -n 120 $flags
+    same "lookup: $name" $model "--lookup 12" -i "$prompt" -s 3 -n 60 $flags
 done <<'FLAGS'
 greedy|-t 0
 greedy, one thread|-t 0 -j 1
@@ -37,10 +37,10 @@ DRY|-t 0.6 --dry-multiplier 0.8
 Mirostat|-t 1 --mirostat 2
 another order|-t 0.7 --samplers top-k;temperature;penalties --top-k 30 --repeat-penalty 1.1
 banned and biased|-t 0 --logit-bias 261-1 --ban 13
-a text that ends it|-t 0 --stop she --stop burn
+a text that ends it|-t 0 -n 120 --stop she --stop burn
 a token that ends it|-t 0 --stop </s>
-the context ends it|-t 0 -c 130
-the context goes on|-t 0 -c 110 --keep 8 -n 300
+the context ends it|-t 0 -n 120 -c 130
+the context goes on|-t 0 -c 110 --keep 8 -n 150
 small batches|-t 0 --batch 4
 f32 keys|-t 0 --kv-type f32
 q8_0 keys|-t 0 --kv-type q8_0
@@ -51,13 +51,13 @@ colour|-t 0 --color
 no token|-t 0 -n 1
 FLAGS
 same "lookup: learned positions" weights/rung0 "--lookup 12" -i "$prompt" -t 0 -n 0
-same "lookup: 64 tokens" $model "--lookup 64" -i "$prompt" -t 0 -n 200
+same "lookup: 64 tokens" $model "--lookup 64" -i "$prompt" -t 0 -n 120
 same "lookup: a chat" $model "--lookup 12" -m chat --chat-template chatml -i "$prompt" -t 0 -n 80 -y "Thou art a poet."
 for draft in weights/rung3 weights/rung4 weights/rung0; do
     same "draft: $draft, greedy" weights/rung4 "--draft $draft" -i "$prompt" -t 0 -n 100 --json -s 1
 done
 same "draft: for learned positions" weights/rung0 "--draft weights/rung4" -i "$prompt" -t 0 -n 0
-same "draft: the context goes on" weights/rung4 "--draft weights/rung3" -i "$prompt" -t 0 -c 110 --keep 8 -n 200
+same "draft: the context goes on" weights/rung4 "--draft weights/rung3" -i "$prompt" -t 0 -c 110 --keep 8 -n 120
 same "draft: penalties" weights/rung4 "--draft weights/rung3" -i "$prompt" -t 0 -n 100 --repeat-penalty 1.3 --dry-multiplier 0.5
 same "draft: a chat" weights/rung4 "--draft weights/rung3" -m chat --chat-template chatml -i "$prompt" -t 0 -n 80
 

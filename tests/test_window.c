@@ -27,12 +27,12 @@ typedef struct {
     Model model;
 } Opened;
 
-/* Every other layer gets a window, or what the file says. */
+/* With a window: two layers, of which the first gets it. Else what the file says. */
 static void open_model(Opened *o, const char *path, int window) {
     Error e = {""};
     if (checkpoint_open(&o->ck, path, &e) || checkpoint_bind(&o->ck, &o->config, &o->weights, &e))
         fail_msg("%s: %s", path, e.text);
-    for (int i = 0; i < o->config.n_layers && window; i += 2) o->weights.layers[i].attn.window = window;
+    if (window) o->config.n_layers = 2, o->weights.layers[0].attn.window = window;
     model_init(&o->model, &o->config, &o->weights);
     assert_true(o->config.vocab_size <= MOST_VOCAB);
 }
