@@ -147,6 +147,21 @@ cp -r $F/base_hf "$dir/single" && cp $T/llama/tokenizer.json "$dir/single"
 if "$RUN" "$dir/single" -m convert -o "$dir/tok.gguf" 2>"$dir/err" && grep -q "without the tokenizer: .*single words" "$dir/err"; then
     ok "a tokenizer that a GGUF cannot hold"
 else not_ok "a tokenizer that a GGUF cannot hold" "$(cat "$dir/err")"; fi
+while IFS='|' read -r from edit words; do
+    python3 - "$T/$from/tokenizer.json" "$dir/edited.json" "$edit" <<'P'
+import json, sys
+t = json.load(open(sys.argv[1]))
+exec(sys.argv[3])
+json.dump(t, open(sys.argv[2], "w"))
+P
+    "$RUN" weights/shakespeare.gguf -m convert -z "$dir/edited.json" -o "$dir/tok.gguf" >/dev/null 2>"$dir/err"
+    check "a tokenizer that a GGUF cannot hold: ${edit:0:35}..." grep -q "without the tokenizer: .*$words" "$dir/err"
+done <<'EDITS'
+bpe_gpt-2|t["post_processor"] = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "a", "type_id": 0}}] * 2 + [{"Sequence": {"id": "A", "type_id": 0}}], "pair": [], "special_tokens": {"a": {"id": "a", "ids": [5], "tokens": ["a"]}}}|a GGUF puts BOS and EOS around a text and nothing else
+bpe_gpt-2|t["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "[aeiou]"}, "behavior": "Isolated", "invert": False}, {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]}|no pre-tokenizer of llama.cpp cuts a text as this one does
+bpe_gpt-2|t["normalizer"] = {"type": "NFKC"}|no pre-tokenizer of llama.cpp cuts a text as this one does
+llama|t["added_tokens"] = t["added_tokens"][:3]; t["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, t["normalizer"]]}|a GGUF's tokenizer llama gives other ids for
+EDITS
 # llama2.c's vocabulary has spaces where a GGUF has U+2581
 D=../shared/data
 if [ -e $D/tok512.bin ]; then

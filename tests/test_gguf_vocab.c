@@ -439,6 +439,74 @@ static void unigram_and_wordpiece(void **state) {
     tokenizer_close(t);
 }
 
+/* precompiled_charsmap of n bytes: a double array (darts-clone) of 356 units in which b becomes "ab". */
+static void charsmap_key(Builder *b, size_t n) {
+    enum { ROOT = 256, CHILD = ROOT ^ 'b', LEAF = CHILD ^ 1, UNITS = LEAF + 1 };
+    uint32_t units[1 + UNITS] = {4 * UNITS};
+    units[1] = ROOT << 10;                     /* where the root's children are */
+    units[1 + CHILD] = 1 << 10 | 1 << 8 | 'b'; /* it has a leaf */
+    units[1 + LEAF] = 1u << 31;                /* the text at 0 */
+    char blob[sizeof units + 3];
+    memcpy(blob, units, sizeof units);
+    memcpy(blob + sizeof units, "ab", 3);
+    key(b, "precompiled_charsmap", GGUF_ARRAY);
+    put_u32(b, GGUF_I8);
+    put_u64(b, n ? n : sizeof blob);
+    put(b, blob, n ? n : sizeof blob);
+}
+
+/* A t5 vocabulary's text goes through the table of its file first: what it makes of a letter is what is looked up. */
+static void charsmap(void **state) {
+    (void)state;
+    static const char *const likely[] = {"3 <pad>", "3 </s>", "2 <unk>", "1 \u2581",
+                                         "1 a",     "1 b",    "1 ab",    "1 \u2581ab"};
+    static const struct {
+        size_t bytes;
+        const char *error;
+    } cut[] = {{7, "precompiled_charsmap: expected 8 bytes or more, found 7"},
+               {100, "precompiled_charsmap: expected a trie of at most 96 bytes, found 1424"}};
+    Builder b;
+    Error e;
+    MODEL(&b, "t5", likely);
+    charsmap_key(&b, 0);
+    bool_key(&b, "add_space_prefix", true);
+    Tokenizer *t = open_built(&b, &e);
+    if (!t) fail_msg("%s", e.text);
+    assert_ids(t, "b", 0, "7");          /* _ab */
+    assert_ids(t, "ab b", 0, "3 4 6 7"); /* _ a ab, _ab */
+    tokenizer_close(t);
+    for (size_t i = 0; i < COUNT(cut); i++) {
+        MODEL(&b, "t5", likely);
+        charsmap_key(&b, cut[i].bytes);
+        assert_null(open_built(&b, &e));
+        if (!strstr(e.text, cut[i].error)) fail_msg("expected '%s', found '%s'", cut[i].error, e.text);
+    }
+}
+
+/* Special tokens of a Phi-3, which only its name tells, take the white space behind them along, but for three. */
+static void phi3(void **state) {
+    (void)state;
+    static const char *const tokens[] = {"2 <unk>", "3 <s>",    "3 </s>",         "3 <|user|>",
+                                         "1 a",     "1 \u2581", "3 <|endoftext|>"};
+    static const struct {
+        const char *name, *user, *others;
+    } row[] = {{"Phi-3-mini", "3 4", "1 5 5 4 6 5 4"},
+               {"my phi3 merge", "3 4", "1 5 5 4 6 5 4"},
+               {"Phi 2", "3 5 5 4", "1 5 5 4 6 5 4"}};
+    for (size_t i = 0; i < COUNT(row); i++) {
+        Builder b;
+        Error e;
+        MODEL(&b, "llama", tokens);
+        bool_key(&b, "add_space_prefix", false);
+        text_key(&b, "general.name", row[i].name);
+        Tokenizer *t = open_built(&b, &e);
+        if (!t) fail_msg("%s", e.text);
+        assert_ids(t, "<|user|>  a", TOKENIZE_SPECIAL, row[i].user);
+        assert_ids(t, "<s>  a<|endoftext|> a", TOKENIZE_SPECIAL, row[i].others);
+        tokenizer_close(t);
+    }
+}
+
 /* Ids of a long text by score and by rank, however it is cut, are those of its parts. */
 static void long_scored_text(void **state) {
     (void)state;
@@ -469,6 +537,8 @@ int main(void) {
         cmocka_unit_test(end_tokens),
         cmocka_unit_test(gemma4),
         cmocka_unit_test(unigram_and_wordpiece),
+        cmocka_unit_test(charsmap),
+        cmocka_unit_test(phi3),
         cmocka_unit_test(long_scored_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,11 +154,54 @@ static void bad_files_beside(void **state) {
     }
 }
 
+/* A sentencepiece model whose directory names a class that builds its own tokenizer of it: pieces that a stranger put
+ * behind the others. A piece is a field 1 {text 1, score 2}. */
+static void bad_pieces(void **state) {
+    (void)state;
+#define PIECE(bytes) bytes, sizeof bytes - 1
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *why;
+    } cases[] = {
+        {PIECE("\x0a\x05\x0a\x03zzz"), ""},
+        {PIECE("\x0a\x03\x0a\x01s"), "expected a text of its own, found \"s\" again"},
+        {PIECE("\x0a\x0a\x0a\x03zzz\x15\x00\x00\xc0\x7f"), ": score: expected a number, found nan"},
+        {PIECE("\x0a\x0a\x0a\x03zzz\x15\x00\x00\x80\xff"), ": score: expected a number, found -inf"},
+        {PIECE("\x0a\x02\x0a\x00"), "expected 1 to 65536 bytes of UTF-8 without NUL, found something else"},
+        {PIECE("\x0a\x05\x0a\x03z\x00z"), "expected 1 to 65536 bytes of UTF-8 without NUL, found something else"},
+        {PIECE("\x0a\x04\x0a\x02z\xff"), "expected 1 to 65536 bytes of UTF-8 without NUL, found something else"},
+        {PIECE("\x0a\x02\x0a\x05"), ": expected protobuf fields, found none"},
+        {PIECE("\x0a\x05\x0a"), "expected a protobuf field at byte"},
+    };
+    char *model, *config, all[1 << 15];
+    size_t n_model, n_config;
+    Error e = {0};
+    assert_int_equal(file_read(&model, &n_model, DIR "spm_llama/tokenizer.model", &e), 0);
+    assert_int_equal(file_read(&config, &n_config, DIR "spm_llama/tokenizer_config.json", &e), 0);
+    assert_true(n_model + 32 < sizeof all);
+    memcpy(all, model, n_model);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        e = (Error){0};
+        memcpy(all + n_model, cases[i].bytes, cases[i].n);
+        memory_clear();
+        memory_put("tokenizer.model", all, n_model + cases[i].n);
+        memory_put("tokenizer_config.json", config, n_config);
+        Tokenizer *t = tokenizer_open(MEMORY, &e);
+        if ((t != NULL) != !*cases[i].why || !strstr(e.text, cases[i].why))
+            fail_msg("%zu: expected \"%s\" in \"%s\"", i, cases[i].why, e.text);
+        tokenizer_close(t);
+    }
+    free(model);
+    free(config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_equal_transformers),
         cmocka_unit_test(templates),
         cmocka_unit_test(bad_files_beside),
+        cmocka_unit_test(bad_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
