@@ -160,6 +160,40 @@ messages[0]["role"], messages[-1].content, messages | length, messages[1:] | len
 "x" in missing
 l < missing
 "a" * 99999999999
+"%c" % "ab"
+"%x" % 1.5
+"%.5d|%8.3d|%+.3d|%-8.3d|%.0d" % (42, 5, 6, 7, 0)
+"%-05d|%-08.3d|%#.5x|%+8.3d|%08.3d|%.30d" % (5, 5, 255, -5, 5, 7), "%-05s|%05s" % ("a", "b")
+"{:.3d}".format(5)
+"{:.3}".format(5)
+"{:<05d}|{:.2}|{:.2%}".format(5, 5.0, 1)
+"{:é^7}|{:世<4}|{:*>3}".format("x", "y", "z")
+"{} {0}".format(1, 2)
+"{0} {}".format(1, 2)
+"%s" | format("a", x=1)
+s | replace("a", "b", old="x")
+[1e999, -1e999, 1e999 - 1e999] | tojson
+"\é\世\👋\q" | tojson
+(l | map("string") | first), ([] | map("string") | first), ([] | map("string") | first) is defined
+l | reject("odd") | list, l | reject | list, ["", "a", 0, 1] | reject | list
+"STRASSE".casefold(), "Straße".casefold(), s.rindex("o"), s.rindex("o", 0, 6)
+s.rindex("zz")
+range(1000000)
+dict([[1, 2], ["a", "b"]]), dict([(1, 2)], x=3)
+dict([1])
+dict([[1, 2, 3]])
+dict(a=1, **{"a": 2})
+2 ** 0.5, 2.5 ** 1.5, 2 ** -2.0, 0.0 ** 2, (-2.0) ** 3, 4 ** 0.5
+0.0 ** -1
+0 ** -1
+0.0 or "a", 0.5 and "b", range(0) or "c", range(2) and "d", {}.items() or "e", d.items() and "f", {}.keys() or "g", d.values() and "h"
+s.upper == s.upper, s.upper == s.lower, s.upper == u.upper, range(2) == range(2), range(2) == range(3), d.keys() == d.keys(), d.items() == d.items(), d.values() == d.values(), d.keys() == {"b": 1}.keys(), {"a": 1, "b": 2}.items() == {"b": 2, "a": 1}.items(), {"a": 1}.items() == {"a": 2}.items(), d.keys() == d.items(), namespace == namespace
+d.items() | length, d.keys() | length, range(3) | length
+namespace(a=1, b="x"), namespace()
+5 | list
+5 | first
+none | length
+range(3) | string, d.items() | list | string, d.keys() | string
 """
 
 TEMPLATES = [
@@ -190,6 +224,8 @@ TEMPLATES = [
     "{% set ns = namespace(n=0) %}{% for x in range(5) if ns.n < 2 %}{% set ns.n = ns.n + 1 %}{{ x }}{% endfor %}{{ ns.n }}",
     "{% set ns = namespace(n=0) %}{% for x in range(5) if ns.n < 2 %}{{ loop.last }}{% set ns.n = ns.n + 1 %}{{ x }}{% endfor %}{{ ns.n }}",
     "{% set ns = namespace(a=1, b=2) %}{% set ns.a, ns.b = ns.b, ns.a %}{{ ns.a }}{{ ns.b }}",
+    "{% for x in l %}{{ loop }}{{ loop | length }}{{ loop == loop }}{{ loop and 'y' }};{% endfor %}", "{% for x in 5 %}{% endfor %}",
+    "{% for x in l %}{{ loop.index }}{% for y in words %}{{ loop }}{% endfor %}{% endfor %}",
     # set, with, if
     "{% set a, b = 1, 2 %}{{ a + b }}{% set c = 1, 2 %}{{ c }}{% set (d, e) = 'xy' %}{{ d }}{{ e }}",
     "{% set x %}a{{ n }}b{% endset %}[{{ x }}]{{ x is string }}", "{% set x | upper | replace('A', 'z') %}a{{ n }}b{% endset %}[{{ x }}]",

@@ -66,6 +66,11 @@ static void test_refused(void **state) {
         {"{{ messages.append(1) }}", "attribute 'append' of 'list' object is unsafe"},
         {"{{ ''.__class__.__mro__ }}", "attribute '__class__' of 'str' object is unsafe"},
         {"{{ 'x'.encode() }}", "str.encode: expected a supported attribute"},
+        {"{{ cycler('a', 'b') }}", "function: expected a supported one, found cycler, joiner or lipsum"},
+        {"{{ '%.200f' % 1.0 }}", "format: expected a precision of at most 100, found more"},
+        {"{{ '%20000d' % 1 }}", "format: expected a width of at most 10000, found more"},
+        {"{% for x in [1] %}{% for y in loop %}{% endfor %}{% endfor %}", "iterating over loop: expected a supported"},
+        {"{{ (-8) ** 0.5 }}", "complex number: expected a real one, found it"},
         {"{{ raise_exception('no system role') }}", "column 19: no system role"},
         {"\xff", "byte 0: expected UTF-8"},
         /* limits */

@@ -94,6 +94,12 @@ static const Str *format_number(Jinja *j, Value v, const Spec *s) {
     else {
         int_digits(digits, as_int(j, v, "format"), s);
         body = s->comma ? with_commas(j, digits) : str_text(j, digits);
+        if (s->precision > (int)body->n) { /* of %: so many digits at least */
+            Builder b = {0};
+            builder_fill(j, &b, str_text(j, "0"), s->precision - (int64_t)body->n);
+            builder_str(j, &b, body);
+            body = builder_done(j, &b);
+        }
     }
     bool prefix = s->alternate && !real && s->kind && strchr("xXob", s->kind);
     snprintf(sign, sizeof sign, "%s%s%.1s",
@@ -129,7 +135,7 @@ static Value next_argument(Jinja *j, Value args, int *used) {
 }
 
 static const Str *percent_value(Jinja *j, Value v, Spec *s) {
-    s->align = s->align == '<' ? '<' : 0;
+    if (s->align || strchr("srac", s->kind)) s->zero = false; /* '-' overrides '0', and a text has no zeros */
     if (s->kind == 's') return format_text(j, v_to_str(j, v), s, '>');
     if (s->kind == 'r' || s->kind == 'a') return format_text(j, repr(j, v), s, '>');
     if (s->kind == 'c') {
@@ -143,10 +149,6 @@ static const Str *percent_value(Jinja *j, Value v, Spec *s) {
         s->kind = 'd';
     } else if (v.type == T_FLOAT && strchr("xXo", s->kind))
         j_fail(j, "%%%c format: an integer is required, not float", s->kind);
-    if (v.type != T_FLOAT && strchr("dxXo", s->kind) && s->precision > 0) {
-        s->width = s->width > s->precision ? s->width : s->precision;
-        s->zero = true;
-    }
     return format_number(j, v, s);
 }
 
@@ -225,6 +227,8 @@ static const Str *brace_value(Jinja *j, Value v, const Str *spec) {
         j_fail(j, "format: expected a specifier for '%s', found another", type_name(v));
     if (v.type == T_FLOAT && s.kind && strchr("bdoxX", s.kind))
         j_fail(j, "Unknown format code '%c' for object of type 'float'", s.kind);
+    if (v.type != T_FLOAT && s.precision >= 0 && (!s.kind || strchr("bdoxX", s.kind)))
+        j_fail(j, "Precision not allowed in integer format specifier");
     if (s.kind == 'd') s.kind = 0;
     return format_number(j, v, &s);
 }

@@ -61,6 +61,17 @@ static bool dicts_equal(Jinja *j, const Dict *a, const Dict *b) {
     return true;
 }
 
+/* keys() and items() are sets, whose items are not the same twice; values() is none. */
+static bool views_equal(Jinja *j, const View *a, const View *b) {
+    if (strcmp(a->kind, "dict_values") == 0 || strcmp(b->kind, "dict_values") == 0) return a == b;
+    if (a->items->n != b->items->n) return false;
+    for (int i = 0, k; i < a->items->n; i++) {
+        for (k = 0; k < b->items->n && !v_equal(j, a->items->v[i], b->items->v[k]);) k++;
+        if (k == b->items->n) return false;
+    }
+    return true;
+}
+
 bool v_equal(Jinja *j, Value a, Value b) {
     bool equal = false;
     j_step(j, 1);
@@ -80,6 +91,7 @@ bool v_equal(Jinja *j, Value a, Value b) {
                 (a.u.range->n == 0 ||
                  (a.u.range->start == b.u.range->start && (a.u.range->n == 1 || a.u.range->step == b.u.range->step)));
         break;
+    case T_VIEW: equal = views_equal(j, a.u.view, b.u.view); break;
     case T_METHOD:
         equal = a.u.method->function == b.u.method->function && v_equal(j, a.u.method->self, b.u.method->self);
         break;
