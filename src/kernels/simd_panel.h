@@ -124,7 +124,7 @@ INLINE void panel_ints(uint8_t *q, const uint8_t *p, size_t stride, int blocks, 
             panel_group(q, p, stride, high, g, t);
         }
     } else {
-#pragma GCC unroll 4
+#pragma GCC unroll 1
         for (int g = 0; g < groups; g++) {
             prefetch_rows(next, g * LANES / groups, LANES / groups, bytes_of_8(t));
             panel_group(q, p, stride, high, g, t);
