@@ -379,6 +379,10 @@ static void scales_are_refused_by_name(void **state) {
         {"granitemoehybrid", "\"full_attention\"", "\"mamba\"",
          "layer_types: expected attention in every layer, found mamba"},
         {"granitemoehybrid", "\"full_attention\"", "\"attention\"", ""},
+        {"granitemoehybrid", "\"full_attention\"", "\"attention\", \"attention\"",
+         "layer_types: expected a list of 2, one a layer, found another"},
+        {"granite", "\"rope_type\": \"default\"", "\"rope_type\": \"default\", \"llama_4_scaling_beta\": 0.1",
+         "llama_4_scaling_beta: expected none for a granite, found 0.1"},
     };
     int bad = 0;
     for (size_t i = 0; i < sizeof edit / sizeof *edit; i++) {

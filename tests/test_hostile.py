@@ -3,7 +3,7 @@
 text can carry a stranger's words is given each name of a bank of hostile ones. RUN is the program."""
 import json, os, pathlib, pty, re, shutil, struct, subprocess, sys, tempfile, unicodedata
 
-from lib import read_terminal
+from lib import gguf_records, read_terminal
 from strangers import BANK, RUN, printable, refused, run, speaks
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -49,35 +49,6 @@ def gguf(keys, tensors=()):
             size *= d
         at += (size + 31) // 32 * 32
     return out + bytes(-len(out) % 32) + bytes(at)
-
-
-SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-
-
-def gguf_records(data):
-    """-> (key, record bytes) of each, and where the tensor infos begin."""
-    n_keys, at, records = struct.unpack_from("<Q", data, 16)[0], 24, []
-
-    def string(at):
-        return at + 8 + struct.unpack_from("<Q", data, at)[0]
-
-    def value(at, kind):
-        if kind == 8:
-            return string(at)
-        if kind == 9:
-            kind, n = struct.unpack_from("<IQ", data, at)
-            at += 12
-            for _ in range(n):
-                at = value(at, kind)
-            return at
-        return at + SIZES[kind]
-
-    for _ in range(n_keys):
-        begin, after = at, string(at)
-        key = data[begin + 8:after]
-        at = value(after + 4, struct.unpack_from("<I", data, after)[0])
-        records.append((key, data[begin:at]))
-    return records, at
 
 
 def gguf_with_tokens(data, replace):

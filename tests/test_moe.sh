@@ -85,6 +85,8 @@ bad "the router missing" "router of layer 1: expected the tensor, found none" mi
 bad "a router of the wrong shape" "gate.weight: shape: expected \[5, 16\], found \[10, 8\]" mixtral \
     "shape=$w.gate.weight:[10, 8]"
 bad "fused experts of the wrong number" "expected matrices of 4 experts" mixtral fuse config.num_local_experts=4
+bad "fused experts of another shape" "gate_up_proj: shape: expected \[5, 32, 16\], found 80 rows of 32 values" mixtral fuse \
+    "shape=model.layers.0.mlp.experts.gate_up_proj:[5, 16, 32]"
 bad "a NaN in the router" "expected a finite number, found nan" mixtral nan=$w.gate.weight
 refused "a NaN in the router, looked for" 1 "layer 1, router, row 0.*operand router, row 0, column 0, is nan" \
     "$(edited mixtral nan=$w.gate.weight)" -m logits --tokens 1 --check
