@@ -1,5 +1,5 @@
-/* avx512 - the kernels for AVX-512 F, BW, VL, DQ with VNNI. One row of decode stays in 256 bits (memory is the
- * limit there), products of many rows use all 512. */
+/* avx512 - the kernels for AVX-512 F, BW, VL, DQ with VNNI. All of its 512 bits are used but where decode takes f32 and
+ * f16, of which 256 already wait for memory. */
 #include "kernels/simd256.h"
 
 enum { LANES = 16, TILE_ROWS = 8, TILE_COLS = 32, QTILE_ROWS = 4, Q_VECTORS = 2 };

@@ -49,12 +49,33 @@ INLINE void gemv_block(V8 *acc, const Mat *w, int r, int R, int step, int b, int
     }
 }
 
+#ifdef LANES_16
+#include "kernels/simd_gemv512.h"
+enum { AT_ONCE = 2 }; /* blocks that gemv_some takes */
+#else
+typedef V8 Sum;           /* of a row's products, in parts */
+typedef float Scales[16]; /* of 8 blocks, then of their second halves */
+enum { AT_ONCE = 1 };
+
+INLINE Sum sum_zero(void) { return v8_zero(); }
+INLINE Sum sum_fma(V8 a, V8 b, Sum c) { return v8_fma(a, b, c); }
+INLINE V8 sum_8(Sum x) { return x; }
+INLINE void scales_set(Scales *scale, const V8 both[2]) {
+    EACH(half, 2) v8_store(*scale + 8 * half, both[half]);
+    IN_MEMORY(*scale); /* one float of it at a time is cheaper to load than to shuffle out of a register */
+}
+INLINE void gemv_some(Sum *acc, const Mat *w, int r, int R, int step, int b, int i, Scales *scale, const Rows *a,
+                      size_t at, DType t) {
+    gemv_block(acc, w, r, R, step, b, i, scale, a, at, t);
+}
+#endif
+
 /* Blocks [b + done, b + 8) of R rows, those before are done. What a type adds to every weight is multiplied with
  * the sum of the activations, eight blocks at a time. */
-INLINE void gemv_blocks(V8 *acc, const Mat *w, int r, int R, int step, int b, int done, const Rows *a, size_t at,
+INLINE void gemv_blocks(Sum *acc, const Mat *w, int r, int R, int step, int b, int done, const Rows *a, size_t at,
                         DType t) {
     static const int32_t mask[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
-    float scale[4][16];
+    Scales scale[4];
     const I8 left = i8_load(mask + 8 - done);
     V8 d = v8_load_where(a->d + at + (size_t)b, left), d_sum = v8_load_where(a->d_sum + at + (size_t)b, left), sums[2];
     if (has_halves(t) && has_min(t)) { /* of the blocks' first halves, of their second */
@@ -64,36 +85,35 @@ INLINE void gemv_blocks(V8 *acc, const Mat *w, int r, int R, int step, int b, in
     }
     EACH(j, R) {
         const uint8_t *p = block_of(w, r + j * step, b, t);
+        V8 both[2] = {v8_zero(), v8_zero()}, min[2];
         prefetch_ahead(p, bytes_of_8(t));
-        if (has_halves(t)) {
-            V8 both[2], min[2];
-            scales_of_16(both, min, p, t);
-            EACH(half, 2) {
-                v8_store(scale[j] + 8 * half, v8_mul(both[half], d));
-                if (has_min(t)) acc[j] = v8_fma(min[half], v8_mul(d, sums[half]), acc[j]);
-            }
-        } else {
-            V8 min, wd = block_scales(&min, w, r + j * step, b, t);
-            v8_store(scale[j], v8_mul(wd, d));
-            if (has_min(t) || zero_of(t)) acc[j] = v8_fma(min, d_sum, acc[j]);
+        if (has_halves(t)) scales_of_16(both, min, p, t);
+        else both[0] = block_scales(min, w, r + j * step, b, t);
+        EACH(half, has_halves(t) ? 2 : 1) {
+            both[half] = v8_mul(both[half], d);
+            if (has_min(t) || (!has_halves(t) && zero_of(t)))
+                acc[j] = sum_fma(min[half], has_halves(t) ? v8_mul(d, sums[half]) : d_sum, acc[j]);
         }
-        IN_MEMORY(scale[j]); /* one float of it at a time is cheaper to load than to shuffle out of a register */
+        scales_set(&scale[j], both);
     }
     if (done == 0) {
 #pragma GCC unroll 8
-        for (int i = 0; i < 8; i++) gemv_block(acc, w, r, R, step, b, i, scale, a, at, t);
+        for (int i = 0; i < 8; i += AT_ONCE) gemv_some(acc, w, r, R, step, b, i, scale, a, at, t);
     } else {
-        for (int i = done; i < 8; i++) gemv_block(acc, w, r, R, step, b, i, scale, a, at, t);
+        for (int i = done / AT_ONCE * AT_ONCE; i < 8; i += AT_ONCE)
+            gemv_some(acc, w, r, R, step, b, i, scale, a, at, t);
     }
 }
 
 /* at: index of the activations' first block. */
 INLINE void gemv_rows_q(float *out, const Mat *w, int r, int R, int step, const Rows *a, size_t at, DType t) {
-    V8 acc[4] = {v8_zero(), v8_zero(), v8_zero(), v8_zero()};
+    Sum acc[4] = {sum_zero(), sum_zero(), sum_zero(), sum_zero()};
+    V8 sum[4];
     int b = 0;
     for (; b + 8 <= a->blocks; b += 8) gemv_blocks(acc, w, r, R, step, b, 0, a, at, t);
     if (!is_k(t) && b < a->blocks) gemv_blocks(acc, w, r, R, step, a->blocks - 8, b - (a->blocks - 8), a, at, t);
-    sums8(out, acc, R);
+    EACH(j, R) sum[j] = sum_8(acc[j]);
+    sums8(out, sum, R);
 }
 
 /* Rows of fewer than 8 blocks, which the K types do not have. */
