@@ -314,7 +314,8 @@ static void elementwise(void **state) {
     }
 }
 
-/* An infinite or NaN activation makes its block's products NaN, never values; a NaN score makes the softmax NaN. */
+/* An infinite or NaN activation makes its block's products NaN, never values; a NaN score or
+ * sink makes the softmax NaN. */
 static void nan_stays_nan(void **state) {
     const Kernels *k = level(state);
     const float payload = -nanf("0x1fffff"), bad[] = {NAN, -NAN, payload, INFINITY, -INFINITY};
@@ -338,6 +339,11 @@ static void nan_stays_nan(void **state) {
             gelu(k, s, (size_t)n);
             assert_true(isnan(s[n / 2]));
         }
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) { /* as an attention sink, where the softmax begins */
+        float s[N] = {0.5f}, max = bad[i], denom = 1, keep = k->softmax_step(s, N, N, &max, &denom);
+        if (max == 0.5f && bad[i] < 0) assert_true(keep == 0 && isfinite(denom));
+        else assert_true(isnan(keep) && isnan(denom));
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         for (int at = 0; at < QK; at++) {

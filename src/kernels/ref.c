@@ -100,7 +100,7 @@ void ref_tile(float *const *c, const float *const *a, int m, const TileB *b, int
 float ref_softmax_step(float *s, int valid, int n, float *max, float *denom) {
     float larger = *max;
     for (int i = 0; i < valid; i++) larger = fmaxf(larger, s[i]);
-    float rescale = larger == *max ? 1 : expf(*max - larger), sum = 0;
+    float rescale = expf(*max - larger), sum = 0;
     for (int i = 0; i < valid; i++) sum += s[i] = expf(s[i] - larger);
     for (int i = valid; i < n; i++) s[i] = 0;
     *max = larger;

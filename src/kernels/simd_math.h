@@ -112,7 +112,7 @@ static float softmax_step(float *s, int valid, int n, float *max, float *denom) 
     float larger = v_largest(largest);
     for (; i < n; i++) larger = s[i] > larger ? s[i] : larger;
     float change = *max - larger, rescale = 1;
-    if (change < 0) exps(&rescale, &change, 1);
+    if (change != 0) exps(&rescale, &change, 1); /* NaN where the maximum so far is, or is infinite */
     V minus = v_set1(-larger), sum = v_zero();
     float rest = 0;
     for (i = 0; i + LANES <= n; i += LANES) {
