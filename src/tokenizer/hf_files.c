@@ -139,6 +139,11 @@ static void adder_close(Adder *a) {
     table_close(&a->model);
 }
 
+/* An id, or -1: what is none, or is far too large, the reader of the whole refuses. */
+static int id_of(const cJSON *item) {
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= 1 << 28 ? item->valueint : -1;
+}
+
 /* more: how many tokens may come. */
 static int adder_init(Adder *a, cJSON *root, size_t more, const char *file, Error *e) {
     const cJSON *list = get(root, "added_tokens"), *item;
@@ -151,10 +156,10 @@ static int adder_init(Adder *a, cJSON *root, size_t more, const char *file, Erro
         return fail(e, "%s: memory: expected room for the added tokens, found none", file);
     cJSON_ArrayForEach(item, list) {
         const char *content = get_text(item, "content");
-        const cJSON *id = get(item, "id");
-        if (!content || !cJSON_IsNumber(id) || id->valueint < 0 || id->valueint > 1 << 28) continue; /* refused later */
-        table_put(&a->added, content, strlen(content), id->valueint);
-        if (id->valueint >= a->next) a->next = id->valueint + 1;
+        int id = id_of(get(item, "id"));
+        if (!content || id < 0) continue;
+        table_put(&a->added, content, strlen(content), id);
+        if (id >= a->next) a->next = id + 1;
     }
     return 0;
 }
@@ -168,7 +173,7 @@ static int model_id(Adder *a, const char *content) {
         bool list = cJSON_IsArray(a->vocab); /* of [piece, score], where the place is the id */
         cJSON_ArrayForEach(item, a->vocab) {
             const char *text = !list ? item->string : item->child ? item->child->valuestring : NULL;
-            int value = list ? id++ : cJSON_IsNumber(item) ? item->valueint : -1;
+            int value = list ? id++ : id_of(item);
             if (text && value >= 0) table_put(&a->model, text, strlen(text), value);
         }
     }
