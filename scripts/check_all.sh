@@ -17,7 +17,7 @@ check() { # NAME MINUTES NEEDS COMMAND... - NEEDS: the tool without which it is 
         failed=1
     fi
     local last
-    last=$(grep -E '^[0-9]+ passed|^[0-9.]+ ?%' "build/check/$name.log" 2>/dev/null | tail -n 1)
+    last=$(grep -E '^[0-9]+ passed|^ *[0-9.]+ %.*in all' "build/check/$name.log" 2>/dev/null | tail -n 1)
     printf -v row '%-12s %5ss of %2s min  %s%s' "$name" $((SECONDS - start)) "$minutes" "$result" "${last:+ ($last)}"
     echo "$row"
     table+=$row$'\n'
