@@ -75,6 +75,7 @@ INLINE void gemv_some(Sum *acc, const Mat *w, int r, int R, int step, int b, int
 INLINE void gemv_blocks(Sum *acc, const Mat *w, int r, int R, int step, int b, int done, const Rows *a, size_t at,
                         DType t) {
     static const int32_t mask[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
+    const int parts = has_halves(t) ? 2 : 1;
     Scales scale[4];
     const I8 left = i8_load(mask + 8 - done);
     V8 d = v8_load_where(a->d + at + (size_t)b, left), d_sum = v8_load_where(a->d_sum + at + (size_t)b, left), sums[2];
@@ -89,7 +90,7 @@ INLINE void gemv_blocks(Sum *acc, const Mat *w, int r, int R, int step, int b, i
         prefetch_ahead(p, bytes_of_8(t));
         if (has_halves(t)) scales_of_16(both, min, p, t);
         else both[0] = block_scales(min, w, r + j * step, b, t);
-        EACH(half, has_halves(t) ? 2 : 1) {
+        EACH(half, parts) {
             both[half] = v8_mul(both[half], d);
             if (has_min(t) || (!has_halves(t) && zero_of(t)))
                 acc[j] = sum_fma(min[half], has_halves(t) ? v8_mul(d, sums[half]) : d_sum, acc[j]);
