@@ -207,8 +207,8 @@ for (shade, _), t in zip(shown, tokens):
 assert len({shade for shade, _ in shown}) > 1, shown
 assert "\x1b" not in call() + call("--color", NO_COLOR="1") + call("--color", "--json")
 P
-check "--color shades by probability" python3 "$tmp/shades.py" "$RUN" "$model" -z $tok -t 1 -s 4 -n 20 -i ROMEO:
-check "in chat too" python3 "$tmp/shades.py" "$RUN" weights/shakespeare.gguf -m chat --chat-template chatml -t 1 -s 4 -n 20 -i ROMEO:
+check "--color shades by probability" python3 "$tmp/shades.py" "$RUN" "$model" -z $tok -t 0.5 -s 4 -n 40 -i ROMEO:
+check "in chat too" python3 "$tmp/shades.py" "$RUN" weights/shakespeare.gguf -m chat --chat-template chatml -t 0.5 -s 4 -n 40 -i ROMEO:
 check "JSON lines" python3 "$tmp/lines.py" "$RUN" "$model" $tok
 json "tokenize" 'd["ids"][0] == 1 and len(d["ids"]) == len(d["pieces"])' -m tokenize -i "Hello there"
 for seed in 1 2 3 4; do "$RUN" weights/rung4 -t 0.6 -s $seed -n 200 --quiet; done >"$tmp/text.txt"
