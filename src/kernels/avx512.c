@@ -63,12 +63,11 @@ static inline I i_where(I x, I mask, char value) {
 }
 static inline V v_of_bits(I x) { return _mm512_castsi512_ps(x); }
 static inline V v_of_f16(I x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)); }
+static inline I i_pair(I8 low, I8 high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
 static inline I i_pieces(const uint8_t *p, size_t stride) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(i8_pieces(p, stride)), i8_pieces(p + 2 * stride, stride), 1);
+    return i_pair(i8_pieces(p, stride), i8_pieces(p + 2 * stride, stride));
 }
-static inline I i_dwords(const uint8_t *p, size_t s) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(i8_dwords(p, s)), i8_dwords(p + 8 * s, s), 1);
-}
+static inline I i_dwords(const uint8_t *p, size_t s) { return i_pair(i8_dwords(p, s), i8_dwords(p + 8 * s, s)); }
 /* products with the s-th four of x in every lane, added in fours */
 static inline I i_dot_four(I acc, I u, const int8_t *x, int s) {
     return _mm512_dpbusd_epi32(acc, u, i_set1(dword(x + 4 * s)));

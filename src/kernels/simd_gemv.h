@@ -60,8 +60,8 @@ enum { AT_ONCE = 1 };
 INLINE Sum sum_zero(void) { return v8_zero(); }
 INLINE Sum sum_fma(V8 a, V8 b, Sum c) { return v8_fma(a, b, c); }
 INLINE V8 sum_8(Sum x) { return x; }
-INLINE void scales_set(Scales *scale, const V8 both[2]) {
-    EACH(half, 2) v8_store(*scale + 8 * half, both[half]);
+INLINE void scales_set(Scales *scale, const V8 *part, int parts) {
+    EACH(half, parts) v8_store(*scale + 8 * half, part[half]);
     IN_MEMORY(*scale); /* one float of it at a time is cheaper to load than to shuffle out of a register */
 }
 INLINE void gemv_some(Sum *acc, const Mat *w, int r, int R, int step, int b, int i, Scales *scale, const Rows *a,
@@ -86,7 +86,7 @@ INLINE void gemv_blocks(Sum *acc, const Mat *w, int r, int R, int step, int b, i
     }
     EACH(j, R) {
         const uint8_t *p = block_of(w, r + j * step, b, t);
-        V8 both[2] = {v8_zero(), v8_zero()}, min[2];
+        V8 both[2], min[2];
         prefetch_ahead(p, bytes_of_8(t));
         if (has_halves(t)) scales_of_16(both, min, p, t);
         else both[0] = block_scales(min, w, r + j * step, b, t);
@@ -95,7 +95,7 @@ INLINE void gemv_blocks(Sum *acc, const Mat *w, int r, int R, int step, int b, i
             if (has_min(t) || (!has_halves(t) && zero_of(t)))
                 acc[j] = sum_fma(min[half], has_halves(t) ? v8_mul(d, sums[half]) : d_sum, acc[j]);
         }
-        scales_set(&scale[j], both);
+        scales_set(&scale[j], both, parts);
     }
     if (done == 0) {
 #pragma GCC unroll 8

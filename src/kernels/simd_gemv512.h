@@ -3,18 +3,23 @@
  */
 #pragma once
 
-/* low | high */
-INLINE I pair(I8 low, I8 high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
+/* 512 bits of two halves: the same bytes twice, or two numbers */
 INLINE I pair_of(const uint8_t *p) { return _mm512_broadcast_i64x4(i8_load(p)); }
-INLINE I pair_set16(int low, int high) { return pair(_mm256_set1_epi16((short)low), _mm256_set1_epi16((short)high)); }
-INLINE I pair_set8(int low, int high) { return pair(i8_set8((char)low), i8_set8((char)high)); }
+INLINE I pair_set16(int low, int high) { return i_pair(_mm256_set1_epi16((short)low), _mm256_set1_epi16((short)high)); }
+INLINE I pair_set8(int low, int high) { return i_pair(i8_set8((char)low), i8_set8((char)high)); }
 
 /* 0 .. 15 from the 16 bytes of each of two blocks: a block's low nibbles, then its high ones */
 INLINE I pair_nibbles(const uint8_t *p, const uint8_t *next) {
     I x = _mm512_broadcast_i32x4(i4_load(p));
     x = _mm512_mask_broadcast_i32x4(x, 0xff00, i4_load(next));
-    return i_and(_mm512_srlv_epi32(x, pair(i8_set(0, 0, 0, 0, 4, 4, 4, 4), i8_set(0, 0, 0, 0, 4, 4, 4, 4))),
+    return i_and(_mm512_srlv_epi32(x, i_pair(i8_set(0, 0, 0, 0, 4, 4, 4, 4), i8_set(0, 0, 0, 0, 4, 4, 4, 4))),
                  i_set8(15));
+}
+
+/* x with value added where blocks i and i + 1 have their bits in the 32 bytes at p, which keep one of each of 8 blocks
+ */
+INLINE I pair_add(I x, const uint8_t *p, int i, char value) {
+    return _mm512_mask_add_epi8(x, _mm512_test_epi8_mask(pair_of(p), pair_set8(1 << i, 2 << i)), x, i_set8(value));
 }
 
 /* The integers of blocks i and i + 1 of the 8 at p, as block_ints; i is even. */
@@ -23,22 +28,19 @@ INLINE I pair_ints(const uint8_t *p, int i, DType t) {
     const uint8_t *first = is_k(t) ? p : p + i * s, *second = is_k(t) ? p : first + s;
     I x;
     switch (t) {
-    case DTYPE_Q4_0: return pair_nibbles(first + offsetof(BlockQ4_0, q), second + offsetof(BlockQ4_0, q));
-    case DTYPE_Q4_1: return pair_nibbles(first + offsetof(BlockQ4_1, q), second + offsetof(BlockQ4_1, q));
+    case DTYPE_Q4_0:
+    case DTYPE_Q4_1: return pair_nibbles(first + low_at(t), second + low_at(t));
     case DTYPE_Q5_0:
-    case DTYPE_Q5_1: {
-        const size_t at = t == DTYPE_Q5_0 ? offsetof(BlockQ5_0, high) : offsetof(BlockQ5_1, high);
-        __mmask64 high = (uint64_t)(uint32_t)u32_at(second + at) << 32 | (uint32_t)u32_at(first + at);
-        x = pair_nibbles(first + at + 4, second + at + 4);
+    case DTYPE_Q5_1: { /* the fifth bits stand before the others */
+        __mmask64 high =
+            (uint64_t)(uint32_t)u32_at(second + low_at(t) - 4) << 32 | (uint32_t)u32_at(first + low_at(t) - 4);
+        x = pair_nibbles(first + low_at(t), second + low_at(t));
         return _mm512_mask_add_epi8(x, high, x, i_set8(16));
     }
     case DTYPE_Q4_K:
     case DTYPE_Q5_K:
-        x = pair_of(p + (t == DTYPE_Q4_K ? offsetof(BlockQ4_K, q) : offsetof(BlockQ5_K, q)) + i / 2 * QK);
-        x = i_and(_mm512_srlv_epi16(x, pair_set16(0, 4)), i_set8(15));
-        if (t == DTYPE_Q4_K) return x;
-        return _mm512_mask_add_epi8(
-            x, _mm512_test_epi8_mask(pair_of(p + offsetof(BlockQ5_K, high)), pair_set8(1 << i, 2 << i)), x, i_set8(16));
+        x = i_and(_mm512_srlv_epi16(pair_of(p + low_at(t) + i / 2 * QK), pair_set16(0, 4)), i_set8(15));
+        return t == DTYPE_Q4_K ? x : pair_add(x, p + offsetof(BlockQ5_K, high), i, 16);
     case DTYPE_Q6_K: {
         I high = pair_of(p + offsetof(BlockQ6_K, high) + i / 4 * QK);
         high = from ? _mm512_srlv_epi16(high, pair_set16(0, 2)) : _mm512_sllv_epi16(high, pair_set16(4, 2));
@@ -48,11 +50,9 @@ INLINE I pair_ints(const uint8_t *p, int i, DType t) {
     }
     case DTYPE_Q2_K:
     case DTYPE_Q3_K:
-        x = pair_of(p + (t == DTYPE_Q2_K ? offsetof(BlockQ2_K, q) : offsetof(BlockQ3_K, q)) + i / 4 * QK);
-        x = i_and(_mm512_srlv_epi16(x, pair_set16(from, from + 2)), i_set8(3));
-        if (t == DTYPE_Q2_K) return x;
-        return _mm512_mask_add_epi8(x, _mm512_test_epi8_mask(pair_of(p), pair_set8(1 << i, 2 << i)), x, i_set8(4));
-    default: return pair(block_ints(first, i, t), block_ints(second, i + 1, t));
+        x = i_and(_mm512_srlv_epi16(pair_of(p + low_at(t) + i / 4 * QK), pair_set16(from, from + 2)), i_set8(3));
+        return t == DTYPE_Q2_K ? x : pair_add(x, p + offsetof(BlockQ3_K, high), i, 4);
+    default: return i_pair(block_ints(first, i, t), block_ints(second, i + 1, t));
     }
 }
 
@@ -62,8 +62,9 @@ typedef V Scales; /* of 8 blocks, then of their second halves */
 INLINE Sum sum_zero(void) { return v_zero(); }
 INLINE Sum sum_fma(V8 a, V8 b, Sum c) { return v_fma(_mm512_zextps256_ps512(a), _mm512_zextps256_ps512(b), c); }
 INLINE V8 sum_8(Sum x) { return v8_add(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)); }
-INLINE void scales_set(Scales *scale, const V8 both[2]) {
-    *scale = _mm512_insertf32x8(_mm512_castps256_ps512(both[0]), both[1], 1);
+INLINE void scales_set(Scales *scale, const V8 *part, int parts) {
+    *scale = _mm512_zextps256_ps512(part[0]);
+    if (parts == 2) *scale = _mm512_insertf32x8(*scale, part[1], 1);
 }
 
 /* Products of blocks b + i and b + i + 1 of R rows with the activations, each block's integers times its scale. */

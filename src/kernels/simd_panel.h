@@ -41,25 +41,6 @@ INLINE int blocks_sharing(DType t) {
     return t == DTYPE_Q2_K || t == DTYPE_Q3_K ? 4 : is_k(t) && t != DTYPE_IQ4_XS ? 2 : 1;
 }
 
-/* Where the integers' low bits are in a block. */
-INLINE size_t low_at(DType t) {
-    switch (t) {
-    case DTYPE_Q8_0: return offsetof(BlockQ8_0, q);
-    case DTYPE_Q4_0: return offsetof(BlockQ4_0, q);
-    case DTYPE_Q4_1: return offsetof(BlockQ4_1, q);
-    case DTYPE_Q5_0: return offsetof(BlockQ5_0, q);
-    case DTYPE_Q5_1: return offsetof(BlockQ5_1, q);
-    case DTYPE_Q4_K: return offsetof(BlockQ4_K, q);
-    case DTYPE_Q5_K: return offsetof(BlockQ5_K, q);
-    case DTYPE_Q2_K: return offsetof(BlockQ2_K, q);
-    case DTYPE_Q3_K: return offsetof(BlockQ3_K, q);
-    case DTYPE_IQ4_NL: return offsetof(BlockIQ4_NL, q);
-    case DTYPE_IQ4_XS: return offsetof(BlockIQ4_XS, q);
-    case DTYPE_MXFP4: return offsetof(BlockMXFP4, q);
-    default: return 0;
-    }
-}
-
 /* Bits of block i, and n of those that share its bytes: raw is them, interleaved; high is what has the bits above. */
 INLINE void panel_block(uint8_t *q, const I raw[8], const I *high, int i, int n, DType t) {
     const int share = blocks_sharing(t);
@@ -124,7 +105,7 @@ INLINE void panel_ints(uint8_t *q, const uint8_t *p, size_t stride, int blocks, 
             panel_group(q, p, stride, high, g, t);
         }
     } else {
-#pragma GCC unroll 1
+#pragma GCC unroll 1 /* or the prefetches of all groups come together */
         for (int g = 0; g < groups; g++) {
             prefetch_rows(next, g * LANES / groups, LANES / groups, bytes_of_8(t));
             panel_group(q, p, stride, high, g, t);

@@ -56,6 +56,25 @@ INLINE int bytes_of_8(DType t) {
     }
 }
 
+/* Where the integers' low bits are in a block. */
+INLINE size_t low_at(DType t) {
+    switch (t) {
+    case DTYPE_Q8_0: return offsetof(BlockQ8_0, q);
+    case DTYPE_Q4_0: return offsetof(BlockQ4_0, q);
+    case DTYPE_Q4_1: return offsetof(BlockQ4_1, q);
+    case DTYPE_Q5_0: return offsetof(BlockQ5_0, q);
+    case DTYPE_Q5_1: return offsetof(BlockQ5_1, q);
+    case DTYPE_Q4_K: return offsetof(BlockQ4_K, q);
+    case DTYPE_Q5_K: return offsetof(BlockQ5_K, q);
+    case DTYPE_Q2_K: return offsetof(BlockQ2_K, q);
+    case DTYPE_Q3_K: return offsetof(BlockQ3_K, q);
+    case DTYPE_IQ4_NL: return offsetof(BlockIQ4_NL, q);
+    case DTYPE_IQ4_XS: return offsetof(BlockIQ4_XS, q);
+    case DTYPE_MXFP4: return offsetof(BlockMXFP4, q);
+    default: return 0;
+    }
+}
+
 /* The 32 values of block b of row r: a block of their own, or part of one of 256. */
 INLINE const uint8_t *block_of(const Mat *w, int r, int b, DType t) {
     return row_of(w, r) + (is_k(t) ? (size_t)(b / 8 * bytes_of_8(t)) : (size_t)b * (size_t)(bytes_of_8(t) / 8));
