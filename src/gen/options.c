@@ -372,9 +372,11 @@ static int check(Options *o, const Mode *mode, Error *e) {
     const char *cpu = getenv("RUN_CPU");
     const KernelLevel *level = kernel_levels;
     while (cpu && *cpu && level->kernels && strcmp(level->kernels->name, cpu) != 0) level++;
-    char levels[KERNELS_LIST];
-    kernels_list(levels);
-    if (!level->kernels) return fail(e, "RUN_CPU: expected %s, found '%.40s'", levels, cpu);
+    if (!level->kernels) {
+        char levels[KERNELS_LIST];
+        kernels_list(levels);
+        return fail(e, "RUN_CPU: expected %s, found '%.40s'", levels, cpu);
+    }
     /* Modes whose numbers are held against a float32 reference keep activations, keys and values in f32. */
     bool exact = strchr("lvpa", mode->letter) != NULL;
     if (o->precise == SWITCH_DEFAULT) o->precise = exact ? SWITCH_ON : SWITCH_OFF;
