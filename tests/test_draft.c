@@ -374,9 +374,20 @@ static void options_for(Options *o, const char *draft, int lookup) {
                                .frequency_penalty = 0.1f}};
 }
 
+/* What may come after ids[0..n), by the model alone: the sampler's first candidates, whose p are shares of sum. The
+ * caller closes it. */
+static int filtered(Sampler *sampler, double *sum, const Session *s, const Options *o, const int *ids, int n) {
+    State *state = (State *)(uintptr_t)&s->state;
+    Error e = {""};
+    model_forward(&s->model, state, ids, n, 0);
+    float *logits = (float *)(uintptr_t)model_logits(&s->model, state, n - 1);
+    assert_int_equal(sampler_init(sampler, &o->sampler, s->model.config.vocab_size, &e), 0);
+    for (int i = 0; i < n; i++) sampler_accept(sampler, ids[i]);
+    return sampler_filter(sampler, logits, sum);
+}
+
 /* The probability of each text of three tokens, by the model alone: texts and p [N_KINDS]. Returns how many. */
 static int enumerate(const Session *s, const Options *o, const int *prompt, int n_prompt, Written *texts, double *p) {
-    State *state = (State *)(uintptr_t)&s->state;
     Written now[N_KINDS] = {{{0}, 0}};
     double p_now[N_KINDS] = {1};
     int n = 1;
@@ -384,16 +395,11 @@ static int enumerate(const Session *s, const Options *o, const int *prompt, int 
         int next = 0;
         for (int i = 0; i < n; i++) {
             Sampler sampler;
-            Error e = {""};
             double sum;
             int ids[128];
             memcpy(ids, prompt, (size_t)n_prompt * sizeof *ids);
             memcpy(ids + n_prompt, now[i].tokens, (size_t)step * sizeof *ids);
-            model_forward(&s->model, state, ids, n_prompt + step, 0);
-            float *logits = (float *)(uintptr_t)model_logits(&s->model, state, n_prompt + step - 1);
-            assert_int_equal(sampler_init(&sampler, &o->sampler, s->model.config.vocab_size, &e), 0);
-            for (int k = 0; k < n_prompt + step; k++) sampler_accept(&sampler, ids[k]);
-            int left = sampler_filter(&sampler, logits, &sum);
+            int left = filtered(&sampler, &sum, s, o, ids, n_prompt + step);
             for (int k = 0; k < left; k++, next++) {
                 texts[next] = now[i];
                 texts[next].tokens[texts[next].n++] = sampler.candidates[k].id;
@@ -410,15 +416,9 @@ static int enumerate(const Session *s, const Options *o, const int *prompt, int 
 
 /* The probability of ids[n] after ids[0..n). */
 static double chance_of(const Session *s, const Options *o, const int *ids, int n) {
-    State *state = (State *)(uintptr_t)&s->state;
     Sampler sampler;
-    Error e = {""};
     double sum, p = 0;
-    model_forward(&s->model, state, ids, n, 0);
-    float *logits = (float *)(uintptr_t)model_logits(&s->model, state, n - 1);
-    assert_int_equal(sampler_init(&sampler, &o->sampler, N_WORDS, &e), 0);
-    for (int i = 0; i < n; i++) sampler_accept(&sampler, ids[i]);
-    int left = sampler_filter(&sampler, logits, &sum);
+    int left = filtered(&sampler, &sum, s, o, ids, n);
     for (int i = 0; i < left; i++)
         if (sampler.candidates[i].id == ids[n]) p = (double)sampler.candidates[i].p / sum;
     sampler_close(&sampler);

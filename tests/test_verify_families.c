@@ -202,8 +202,6 @@ static void what_families_have_is_named(void **state) {
     }
 }
 
-/* ---- The formulas of every family ----------------------------------------------------------------- */
-
 /* ---- Another router ------------------------------------------------------------------------------- */
 
 /* Layer 0's weights of the chosen experts as DeepSeek computes them: each the sigmoid of its score. */
@@ -308,6 +306,8 @@ static void what_a_reference_lacks_is_said(void **state) {
         fixture_close(&f);
     }
 }
+
+/* ---- The formulas of every family ----------------------------------------------------------------- */
 
 /* One value of each tensor spoiled in turn: the formulas of this model, given its reference's input, give the
  * reference's output, so that the cause is told to be in the run, and no known mistake takes its place. */
